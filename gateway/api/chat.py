@@ -1,0 +1,78 @@
+"""POST /v1/chat/completions as plain ASGI, beside FastAPI's stack: the path every token takes.
+
+From bytes to a flight and back. One task a request, one more that waits for the client to leave, none a token.
+"""
+
+from __future__ import annotations
+
+import structlog
+from starlette.types import Receive, Scope, Send
+
+from gateway.api.respond import ClientGone, headers_of, read_body, send_error, while_client_stays
+from gateway.api.sinks import StreamSink, WholeSink
+from gateway.edge.errors import ApiError, internal_error
+from gateway.edge.request_id import HEADER as REQUEST_ID
+from gateway.edge.request_id import request_id
+from gateway.flight import Flight
+from gateway.query import Query, read_chat
+from gateway.service import Course, Service, decision_headers
+
+BUDGET_HEADER = "x-thinking-budget"
+
+log = structlog.get_logger("thinkgate.chat")
+
+
+class ChatRoute:
+    """The ASGI app of one path."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = headers_of(scope)
+        identity = request_id(headers.get(REQUEST_ID))
+        shown = {REQUEST_ID: identity, "x-thinkgate-request-id": identity}
+        try:
+            query = await self._query(headers, identity, receive)
+            course = await self._service.chart(query)
+        except ClientGone:
+            return
+        except ApiError as error:
+            self._service.metrics.rejections.labels(str(error.status)).inc()
+            await send_error(send, error, shown)
+            return
+        sink = self._sink(query, course, send, {**shown, **decision_headers(course)})
+        flight = Flight(query, course.decision, course.plan, course.pool, self._service.ledger)
+        try:
+            await while_client_stays(flight.run(sink), receive)
+        except Exception:
+            log.exception("flight failed", request_id=identity)
+            await sink.fail(internal_error())
+        finally:
+            sink.close()
+
+    async def _query(self, headers: dict[str, str], identity: str, receive: Receive) -> Query:
+        service = self._service
+        caller = service.gate.admit(headers)
+        patience = service.config.server.body_timeout
+        raw = await read_body(receive, headers, limit=service.body_limit, patience=patience)
+        return read_chat(
+            raw,
+            output=service.output_for(caller),
+            request_id=identity,
+            caller=caller.alias,
+            budget_header=headers.get(BUDGET_HEADER),
+        )
+
+    def _sink(self, query: Query, course: Course, send: Send, headers: dict[str, str]) -> StreamSink | WholeSink:
+        model = course.pool.config.model
+        if not query.stream:
+            return WholeSink(send, headers, model=model, output=query.output)
+        return StreamSink(
+            send,
+            headers,
+            model=model,
+            output=query.output,
+            include_usage=query.include_usage,
+            silence=self._service.config.server.keep_alive_comment,
+        )

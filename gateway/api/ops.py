@@ -1,0 +1,35 @@
+"""What operators and orchestrators ask: /livez, /readyz, /metrics, /admin/workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from gateway.service import Service, worker_rows
+
+
+def ops_router(service: Service) -> APIRouter:
+    router = APIRouter(tags=["operations"])
+
+    @router.get("/livez", summary="Is the process alive? Never touches a worker", response_class=PlainTextResponse)
+    async def livez() -> str:  # pyright: ignore[reportUnusedFunction]
+        return "ok\n"
+
+    @router.get("/readyz", summary="May traffic come? 503 while draining or without a ready worker")
+    async def readyz() -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
+        pools = {name: pool.is_ready for name, pool in service.registry.pools.items()}
+        body = {"ready": service.is_ready, "draining": service.is_draining, "pools": pools}
+        return JSONResponse(body, status_code=200 if service.is_ready else 503)
+
+    @router.get("/metrics", summary="Prometheus metrics")
+    async def metrics() -> Response:  # pyright: ignore[reportUnusedFunction]
+        return Response(service.metrics.render(), media_type=service.metrics.content_type)
+
+    @router.get("/admin/workers", summary="Every worker, its state and why")
+    async def workers(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        service.gate.admit_admin(request.headers)
+        return {"object": "list", "data": worker_rows(service.registry)}
+
+    return router

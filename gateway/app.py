@@ -1,0 +1,130 @@
+"""Wires the rooms from a config: one ASGI app, with the chat route beside FastAPI's stack. No logic.
+
+Start-up and shutdown are `running`; the app itself has no lifespan, so that a failed start is an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from gateway import __version__
+from gateway.api.chat import ChatRoute
+from gateway.api.docs import describe_chat
+from gateway.api.models import models_router
+from gateway.api.ops import ops_router
+from gateway.api.relay import relay
+from gateway.api.respond import headers_of
+from gateway.api.route import route_router
+from gateway.config import Config
+from gateway.edge.errors import ApiError, internal_error
+from gateway.edge.request_id import HEADER as REQUEST_ID
+from gateway.edge.request_id import request_id
+from gateway.embedded_pools import run_embedded
+from gateway.observe.metrics import Metrics
+from gateway.pools import Registry
+from gateway.pools.health import HealthWatch
+from gateway.routing import Routing
+from gateway.service import Service
+from router import load
+
+CHAT_PATH = "/v1/chat/completions"
+
+
+class Thinkgate:
+    """The ASGI app. POSTs to the chat path take the short way, all else goes through FastAPI."""
+
+    def __init__(self, config: Config) -> None:
+        metrics = Metrics()
+        classifier = load(threshold=config.router.threshold, cache_size=config.router.cache_size)
+        routing = Routing(classifier, metrics, deadline=config.router.deadline)
+        self.service = Service(config, metrics, Registry(config), routing)
+        self._chat = ChatRoute(self.service)
+        self._rest = _rest(self.service)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """All that lives beside requests: health watches, the embedded engine, pools and threads to close.
+
+        Raises EmbeddedUnavailable when a pool wants the embedded engine and a piece of it is missing.
+        """
+        service = self.service
+        try:
+            async with run_embedded(service), asyncio.TaskGroup() as group:
+                watches = [
+                    group.create_task(HealthWatch(pool, service.note_worker).run())
+                    for pool in service.registry.pools.values()
+                ]
+                try:
+                    yield
+                finally:
+                    for watch in watches:
+                        watch.cancel()
+        finally:
+            service.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == CHAT_PATH and scope["method"] == "POST":
+            await self._chat(scope, receive, send)
+        else:
+            await self._rest(scope, receive, send)
+
+
+def _rest(service: Service) -> FastAPI:
+    app = FastAPI(
+        title="thinkgate",
+        summary="An OpenAI-compatible gateway for reasoning models.",
+        version=__version__,
+        license_info={"name": "Apache-2.0"},
+    )
+    app.include_router(models_router(service))
+    app.include_router(route_router(service))
+    app.include_router(ops_router(service))
+    for path, summary in (
+        ("/v1/completions", "Legacy completions, passed through"),
+        ("/v1/embeddings", "Embeddings, passed through"),
+    ):
+        app.add_api_route(path, relay(service, path), methods=["POST"], tags=["relay"], summary=summary)
+    describe_chat(app)
+    _answer_errors(app)
+    return app
+
+
+def _answer_errors(app: FastAPI) -> None:
+    """Every error of FastAPI's side in OpenAI's shape."""
+
+    def answer(request: Request, error: ApiError) -> Response:
+        shown = {REQUEST_ID: request_id(headers_of(request.scope).get(REQUEST_ID)), **error.headers}
+        return Response(error.body(), error.status, shown, "application/json")
+
+    async def on_api_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ApiError)
+        return answer(request, error)
+
+    async def on_http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path = f"{request.method} {request.url.path[:200]}"
+        message = {404: f"There is no {path} here.", 405: f"{path} is not allowed."}.get(
+            error.status_code, str(error.detail)
+        )
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code)
+        return answer(request, ApiError(error.status_code, message, code=code, headers=dict(error.headers or {})))
+
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        return answer(request, ApiError(400, f"The request is not valid: {error}"[:2000], code="invalid_request"))
+
+    async def on_bug(request: Request, error: Exception) -> Response:
+        del error  # logged by the server
+        return answer(request, internal_error())
+
+    app.add_exception_handler(ApiError, on_api_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(Exception, on_bug)

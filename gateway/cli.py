@@ -1,0 +1,161 @@
+"""thinkgate's command line: serve, check, explain, keys, formats, config. Parses, prints, and sets exit codes.
+
+Exit codes: 0 done, 1 a check failed or the service could not start, 2 wrong usage. What a command does lives in the
+room it belongs to.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from gateway import __version__, configfile
+from gateway.config import Config, LogFormat
+from gateway.configfile import ConfigError, json_schema, redacted
+from gateway.edge.keys import hash_key, new_key
+from parsers import FORMATS
+
+app = typer.Typer(
+    name="thinkgate",
+    help="An OpenAI-compatible gateway for reasoning models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+keys_app = typer.Typer(help="Client keys.", no_args_is_help=True)
+config_app = typer.Typer(help="The configuration: its schema, and what a file amounts to.", no_args_is_help=True)
+app.add_typer(keys_app, name="keys")
+app.add_typer(config_app, name="config")
+
+DEFAULT_FILE = Path("thinkgate.yaml")
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Configuration file. Unset: thinkgate.yaml here, else the embedded engine."),
+]
+
+
+@app.command()
+def serve(
+    config: ConfigOption = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind, instead of server.host.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port, instead of server.port; 0 takes a free one.")] = None,
+    log_format: Annotated[LogFormat | None, typer.Option(help="Instead of logs.format.")] = None,
+) -> None:
+    """Run the gateway until SIGTERM or Ctrl-C; running streams are let finish."""
+    settings = _load(config)
+    changed = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    overrides: dict[str, object] = {}
+    if changed:
+        overrides["server"] = settings.server.model_dump() | changed
+    if log_format is not None:
+        overrides["logs"] = settings.logs.model_dump() | {"format": log_format}
+    if overrides:
+        settings = _override(settings, overrides)
+    from gateway.server import StartFailed, run  # noqa: PLC0415 - only those who serve wait for it to load
+
+    try:
+        run(settings)
+    except StartFailed as error:
+        _die(str(error))
+
+
+@app.command()
+def check(file: Annotated[Path, typer.Argument(help="The configuration file.")] = DEFAULT_FILE) -> None:
+    """Validate a configuration file: every problem with its line, and the nearest key."""
+    settings = _load(file)
+    pools = ", ".join(f"{name} ({pool.engine}, {pool.model})" for name, pool in settings.pools.items())
+    typer.echo(f"{file}: fine. Pools: {pools}. Routes: {', '.join(settings.routes) or 'none'}.")
+
+
+@app.command()
+def explain(
+    prompt: Annotated[str, typer.Argument(help="What a user would type.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say where a prompt would be routed, and why. Needs no server."""
+    from router import RouterUnavailable, load, read_ask  # noqa: PLC0415 - numpy and the encoder only when asked
+
+    try:
+        decision = load().decide(read_ask([{"role": "user", "content": prompt}]))
+    except RouterUnavailable as error:
+        _die(str(error))
+    if as_json:
+        shown = {name: getattr(decision, name) for name in decision.__slots__}
+        typer.echo(json.dumps(shown))
+        return
+    typer.echo(
+        f"{decision.route} ({decision.tier}; confidence {decision.confidence:.2f}, "
+        f"complexity {decision.complexity:.2f})"
+    )
+    for reason in decision.reasons:
+        typer.echo(f"  - {reason}")
+
+
+@app.command()
+def formats() -> None:
+    """List the reasoning formats and the names they go by."""
+    for record in FORMATS:
+        names = ", ".join(record.aliases)
+        typer.echo(f"{record.id:20} {' '.join(record.open) or '-':12} {names}")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+@keys_app.command("new")
+def keys_new(alias: Annotated[str, typer.Argument(help="The name that logs and metrics will show.")]) -> None:
+    """Make a key. It is printed once; the configuration holds only its hash."""
+    key = new_key()
+    typer.echo(
+        f"Key (shown once): {key}\n\nFor thinkgate.yaml:\n\nkeys:\n  - alias: {alias}\n    hash: {hash_key(key)}"
+    )
+
+
+@config_app.command("schema")
+def config_schema() -> None:
+    """Print the JSON Schema of thinkgate.yaml."""
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+@config_app.command("show")
+def config_show(config: ConfigOption = None) -> None:
+    """Print the whole configuration with its defaults; secrets are redacted."""
+    typer.echo(json.dumps(redacted(_load(config)), indent=2))
+
+
+def main() -> None:
+    app()
+
+
+def _load(file: Path | None) -> Config:
+    if file is None and DEFAULT_FILE.is_file():
+        file = DEFAULT_FILE
+    try:
+        return configfile.load(file)
+    except ConfigError as error:
+        _die(str(error))
+    except OSError as error:
+        _die(f"{file}: {error.strerror}")
+
+
+def _override(settings: Config, overrides: dict[str, object]) -> Config:
+    """The command line is checked like the file: binding a public address without keys is refused here too."""
+    try:
+        return Config.model_validate({**{name: getattr(settings, name) for name in Config.model_fields}, **overrides})
+    except ValueError as error:
+        _die(str(error))
+
+
+def _die(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    main()

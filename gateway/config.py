@@ -1,0 +1,354 @@
+"""thinkgate.yaml as strict models: every key, its type, its range, its default and what it means.
+
+No file reading, no environment look-up and no wiring here: `configfile` turns YAML into these models, `app` turns
+these models into rooms. A field without a default is one that nobody else can know.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+KEY_HASH_PATTERN = r"^sha256:[0-9a-f]{64}$"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,127}$"
+
+
+def _worker_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its own words would quote the value, and with it a password
+        is_address, parts = False, urlsplit("")
+    if not is_address:
+        raise ValueError("a worker is an http:// or https:// address, for example http://10.0.0.7:8000")
+    if parts.query or parts.fragment or parts.username or parts.password:
+        raise ValueError("a worker's address carries no query, fragment or password (a key goes to the pool's api_key)")
+    return value.rstrip("/").removesuffix("/v1")
+
+
+def _header_value(value: SecretStr) -> SecretStr:
+    secret = value.get_secret_value()
+    if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise ValueError("a key is one word of printable ASCII")
+    return value
+
+
+WorkerUrl = Annotated[str, AfterValidator(_worker_url)]
+HeaderSecret = Annotated[SecretStr, AfterValidator(_header_value)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
+
+
+class Strict(BaseModel):
+    """An unknown key is an error: a typo must never become a silent default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EngineKind(StrEnum):
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    LLAMACPP = "llamacpp"
+    OPENAI = "openai"
+    EMBEDDED = "embedded"
+
+
+class ReasoningOutput(StrEnum):
+    """Under which name the thoughts reach the client."""
+
+    REASONING_CONTENT = "reasoning_content"
+    REASONING = "reasoning"
+    BOTH = "both"
+    INLINE = "inline"
+    HIDDEN = "hidden"
+
+
+class Server(Strict):
+    """The listening socket and what every request must keep to."""
+
+    host: str = Field(
+        default="127.0.0.1",
+        max_length=253,
+        description="Address to bind. Anything but loopback needs keys (or `allow_open`).",
+    )
+    port: int = Field(default=8080, ge=0, le=65_535, description="TCP port; 0 takes a free one and prints it.")
+    allow_open: bool = Field(default=False, description="Allow a non-loopback address without keys.")
+    body_limit_mib: float = Field(
+        default=32, gt=0, le=1024, description="Largest request body, in MiB, counted as it arrives."
+    )
+    body_timeout: Seconds = Field(default=60, description="Seconds a client may take to send its whole body.")
+    keep_alive_comment: float = Field(
+        default=15,
+        ge=0,
+        le=300,
+        description="Seconds of silence before a `: keep-alive` comment in a stream; 0 sends none.",
+    )
+    drain: Seconds = Field(default=600, description="Seconds running streams may go on after SIGTERM.")
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class ApiKey(Strict):
+    """One client key. Only its hash is kept; `thinkgate keys new` makes both."""
+
+    alias: Name = Field(description="The name that logs and metrics show instead of the key.")
+    hash: str = Field(
+        repr=False, pattern=KEY_HASH_PATTERN, description="`sha256:` and 64 hex digits, from `thinkgate keys new`."
+    )
+    admin: bool = Field(default=False, description="May this key read /admin?")
+    reasoning_output: ReasoningOutput | None = Field(
+        default=None, description="Overrides `reasoning_output` for this key."
+    )
+
+
+class Timeouts(Strict):
+    """Patience with an engine. Thinking takes minutes: only `total` limits a healthy stream from end to end."""
+
+    connect: Seconds = Field(default=5, description="Seconds to open a connection to a worker.")
+    first_token: Seconds = Field(
+        default=600, description="Seconds from sending a request to its first event (queueing included)."
+    )
+    idle: Seconds = Field(default=120, description="Seconds without a byte from the engine, once it has begun.")
+    total: Seconds = Field(default=3600, description="Seconds for a whole request, all its legs.")
+
+
+class Health(Strict):
+    """How a pool's workers are watched."""
+
+    interval: Seconds = Field(default=2, description="Seconds between two polls of a worker.")
+    timeout: Seconds = Field(default=2, description="Seconds a poll may take.")
+    failures: int = Field(default=3, ge=1, le=100, description="Polls failed in a row that take a ready worker out.")
+
+
+class Caps(Strict):
+    """Thinking caps in tokens by class of difficulty; between two classes the cap is interpolated."""
+
+    trivial: Tokens = Field(default=256, description="Complexity 0: greetings, look-ups.")
+    simple: Tokens = Field(default=1_024, description="Complexity 0.25: one-step questions; also effort `low`.")
+    moderate: Tokens = Field(default=4_096, description="Complexity 0.5: several steps; also effort `medium`.")
+    hard: Tokens = Field(default=16_384, description="Complexity 0.75: competition maths; also effort `high`.")
+    expert: Tokens = Field(default=32_768, description="Complexity 1: proofs, long plans; also `xhigh` and `max`.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.trivial <= self.simple <= self.moderate <= self.hard <= self.expert:
+            raise ValueError("caps must not fall: trivial <= simple <= moderate <= hard <= expert")
+        return self
+
+
+class Thinking(Strict):
+    """What a pool's model does about thinking, and how far it may go."""
+
+    enabled: bool = Field(default=True, description="false: this pool answers without thinking.")
+    can_disable: bool = Field(default=True, description="false: the model thinks whether asked or not (DeepSeek-R1).")
+    max_cap: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=32_768, description="No request thinks longer than this many tokens, whatever it asks for."
+    )
+    caps: Caps = Field(default_factory=Caps, description="Caps by difficulty, when the client named no number.")
+    answer_reserve: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=256, description="Tokens of `max_tokens` that thinking may never eat; at least a tenth is kept anyway."
+    )
+    native_cap: bool = Field(
+        default=False,
+        description="The engine enforces a cap itself (vLLM with --reasoning-parser). It is sent, and still counted.",
+    )
+    closing_phrase: str = Field(
+        default="\n\nConsidering the limited time, I will give the answer based on the thinking so far.\n",
+        description="Said at the end of a thought that was cut, before its close marker.",
+    )
+    answer_lead_in: str = Field(
+        default="", description="First words of the answer after a cut; helps very small models."
+    )
+
+
+class Hygiene(Strict):
+    """Rules a model's makers give for prompts. Applied to what the client sent, never to what it did not ask for."""
+
+    fold_system_prompt: bool = Field(
+        default=False, description="Move system messages into the first user turn (DeepSeek-R1)."
+    )
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
+        default=None, description="Used when the client gives none."
+    )
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="Used when the client gives none."
+    )
+
+
+R1_HYGIENE = Hygiene(fold_system_prompt=True, temperature=0.6, top_p=0.95)
+"""DeepSeek's usage recommendations for R1 and its distills (model card, "Usage Recommendations")."""
+
+
+class Pool(Strict):
+    """The workers of one model."""
+
+    model: Name = Field(description="The name clients use for this model; also the one sent to the engine.")
+    upstream_model: str | None = Field(default=None, description="The engine's own name for it, where that differs.")
+    aliases: tuple[Name, ...] = Field(default=(), description="Other names clients may use.")
+    engine: EngineKind = Field(description="The dialect the workers speak.")
+    workers: tuple[WorkerUrl, ...] = Field(
+        default=(), description="Base addresses, without /v1. Empty only for `embedded`."
+    )
+    api_key: HeaderSecret | None = Field(
+        default=None, description="Bearer key the workers want. The client's own key never travels."
+    )
+    format: str | None = Field(
+        default=None, description="How the model marks its thoughts; found from the model's name if unset."
+    )
+    engine_splits: bool | None = Field(
+        default=None,
+        description="Does the engine itself separate thoughts from the answer? Unset: seen from the stream.",
+    )
+    context_window: Annotated[int, Field(ge=16)] | None = Field(
+        default=None, description="Tokens of prompt and output together."
+    )
+    thinking: Thinking = Field(default_factory=Thinking, description="Switch and budget of thinking.")
+    hygiene: Literal["auto", "none"] | Hygiene = Field(
+        default="auto",
+        description="Prompt rules; `auto` knows DeepSeek-R1 and its distills by name, `none` leaves all as sent.",
+    )
+    timeouts: Timeouts = Field(default_factory=Timeouts, description="Patience with the engine, in seconds.")
+    health: Health = Field(default_factory=Health, description="Polling of the workers.")
+    max_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1024, description="Connections to one worker."
+    )
+    idle_connection: Seconds = Field(
+        default=3,
+        description="Seconds an unused connection is kept; below the 5 s after which vLLM and uvicorn close theirs.",
+    )
+    tls_verify: bool = Field(default=True, description="Check the certificates of https workers.")
+
+    @model_validator(mode="after")
+    def _has_workers(self) -> Self:
+        if self.engine is EngineKind.EMBEDDED and self.workers:
+            raise ValueError("an embedded pool has no workers of its own: thinkgate starts the engine")
+        if self.engine is not EngineKind.EMBEDDED and not self.workers:
+            raise ValueError("a pool needs at least one worker, for example workers: [http://10.0.0.7:8000]")
+        return self
+
+
+class RouteTarget(Strict):
+    """A model name that is not a model: the router picks one of two pools for each request."""
+
+    standard: Name = Field(description="Pool for simple requests.")
+    reasoning: Name = Field(description="Pool for requests that need thinking.")
+
+
+class Router(Strict):
+    """The classifier's knobs."""
+
+    threshold: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.5, description="Probability of needing thought from which a request goes to the reasoning pool."
+    )
+    deadline: Seconds = Field(
+        default=0.025, description="Seconds to wait for the encoder; then the lexical verdict counts."
+    )
+    cache_size: Annotated[int, Field(ge=0, le=10_000_000)] = Field(default=8_192, description="Decisions kept.")
+
+
+class Embedded(Strict):
+    """The engine inside: llama.cpp in a child process, for trying thinkgate without a GPU."""
+
+    gguf: str | None = Field(
+        default=None, description="Path of a GGUF file; unset takes the small model from the package."
+    )
+    chat_template: str | None = Field(
+        default=None, description="Path of a Jinja template; unset takes ours, or the file's own."
+    )
+    threads: Annotated[int, Field(ge=1, le=256)] = Field(default=1, description="CPU threads for decode.")
+    context: Annotated[int, Field(ge=256, le=1_000_000)] = Field(
+        default=2_048, description="Tokens a request may span."
+    )
+    parallel: Annotated[int, Field(ge=1, le=64)] = Field(default=2, description="Requests decoded at the same time.")
+
+
+class LogFormat(StrEnum):
+    PRETTY = "pretty"
+    JSON = "json"
+
+
+class Logs(Strict):
+    """What the process prints. Never a prompt, a key or a body."""
+
+    format: LogFormat = Field(default=LogFormat.PRETTY, description="`pretty` for people, `json` for collectors.")
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe line that is printed."
+    )
+
+
+class Config(Strict):
+    """The whole of thinkgate.yaml."""
+
+    server: Server = Field(default_factory=Server, description="The listening socket.")
+    keys: tuple[ApiKey, ...] = Field(default=(), description="Client keys. None: no key is asked for (loopback only).")
+    pools: Annotated[dict[Name, Pool], Field(min_length=1)] = Field(description="Pools by name.")
+    routes: dict[Name, RouteTarget] = Field(default_factory=dict[str, RouteTarget], description="Routed model names.")
+    router: Router = Field(default_factory=Router, description="The classifier.")
+    reasoning_output: ReasoningOutput = Field(
+        default=ReasoningOutput.REASONING_CONTENT, description="Name under which clients get the thoughts."
+    )
+    embedded: Embedded = Field(default_factory=Embedded, description="The engine inside.")
+    logs: Logs = Field(default_factory=Logs, description="What is printed.")
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> Self:
+        owners: dict[str, str] = {}
+        for pool_name, pool in self.pools.items():
+            for name in {pool.model, pool_name, *pool.aliases}:
+                if (other := owners.setdefault(name, pool_name)) != pool_name:
+                    raise ValueError(f"the model name {name!r} belongs to two pools, {other!r} and {pool_name!r}")
+        for route, target in self.routes.items():
+            if route in owners:
+                raise ValueError(f"the route {route!r} has the name of a model of pool {owners[route]!r}")
+            for pool_name in (target.standard, target.reasoning):
+                if pool_name not in self.pools:
+                    raise ValueError(f"the route {route!r} names the pool {pool_name!r}, which does not exist")
+        aliases = [key.alias for key in self.keys]
+        if len(set(aliases)) != len(aliases):
+            raise ValueError("two 'keys' have the same alias")
+        if len({key.hash for key in self.keys}) != len(self.keys):
+            raise ValueError("two 'keys' have the same hash")
+        return self
+
+    @model_validator(mode="after")
+    def _safe_to_listen(self) -> Self:
+        if not (self.server.is_loopback or self.keys or self.server.allow_open):
+            raise ValueError(
+                f"refusing to listen on {self.server.host} without keys: run `thinkgate keys new`, "
+                "or set server.allow_open: true"
+            )
+        return self
+
+
+def embedded_default() -> Config:
+    """What runs without a file: the engine inside, as both pools, on 127.0.0.1:8080."""
+    demo_thinking = Thinking(
+        max_cap=512,
+        caps=Caps(trivial=64, simple=96, moderate=128, hard=192, expert=256),
+        answer_reserve=96,
+        closing_phrase="\n\nI have thought enough and will answer now.\n",
+        answer_lead_in="The answer is",
+    )
+    return Config(
+        pools={
+            "standard": Pool(
+                model="smollm2", engine=EngineKind.EMBEDDED, format="think", thinking=Thinking(enabled=False)
+            ),
+            "reasoning": Pool(
+                model="smollm2-thinking", engine=EngineKind.EMBEDDED, format="think", thinking=demo_thinking
+            ),
+        },
+        routes={"auto": RouteTarget(standard="standard", reasoning="reasoning")},
+    )

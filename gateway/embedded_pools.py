@@ -1,0 +1,45 @@
+"""The embedded engine as a worker: started with the app if a pool wants it, handed to its pools once it listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from gateway.config import EngineKind
+from gateway.embedded import EmbeddedEngine, EmbeddedUnavailable
+from gateway.service import Service
+
+log = structlog.get_logger("thinkgate.embedded")
+
+WORKER_NAME = "embedded"
+
+
+@asynccontextmanager
+async def run_embedded(service: Service) -> AsyncGenerator[None]:
+    """Nothing, if no pool is embedded. Raises EmbeddedUnavailable when a piece is missing."""
+    pools = [pool for pool in service.registry.pools.values() if pool.config.engine is EngineKind.EMBEDDED]
+    if not pools:
+        yield
+        return
+    engine = EmbeddedEngine(service.config.embedded, progress=log.info)
+    await engine.start()
+
+    async def adopt() -> None:
+        try:
+            url = await engine.ready()
+        except EmbeddedUnavailable as error:
+            log.error("the embedded engine is not available", reason=str(error))
+            return
+        for pool in pools:
+            pool.adopt(WORKER_NAME, url)
+
+    adopting = asyncio.create_task(adopt())
+    try:
+        yield
+    finally:
+        adopting.cancel()
+        await asyncio.gather(adopting, return_exceptions=True)
+        await engine.aclose()

@@ -1,0 +1,94 @@
+"""What an engine's dialect must be able to say, and what all OpenAI-like engines say alike.
+
+A dialect shapes requests; it sends nothing and keeps nothing. A new engine is one more file beside this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from budgets import Plan, without_thinking_fields
+from gateway.config import Hygiene, Thinking
+from gateway.edge import hygiene
+from parsers import Format, Start, resolve_start
+
+CHAT_PATH = "/v1/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a pool knows of its model."""
+
+    model: str
+    """The name sent to the engine."""
+    format: Format
+    thinking: Thinking
+    rules: Hygiene
+    engine_splits: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to an engine, and how its text has to be read."""
+
+    path: str
+    body: dict[str, Any]
+    start: Start
+    engine_splits: bool | None
+    tokenize: tuple[dict[str, Any], ...] = ()
+    """Bodies for /tokenize whose ids, one after the other, become this call's `prompt`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What the next leg starts from: the thought so far with its closing phrase, and the first words of the answer."""
+
+    thought: str
+    answer: str
+
+
+class Dialect(Protocol):
+    """One engine's way of being asked."""
+
+    def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
+        """The first leg of a chat request. `body` is a client's, already checked; it is not changed."""
+        ...
+
+    def can_continue(self, body: Mapping[str, Any]) -> bool:
+        """Could a cut thought of this request be continued to its answer?"""
+        ...
+
+    def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
+        """A leg that goes on from a closed thought to the answer, `limit` tokens at most; None if that cannot be."""
+        ...
+
+
+def shape_chat(body: Mapping[str, Any], profile: Profile, plan: Plan) -> dict[str, Any]:
+    """What every engine is sent: the client's body in the engine's words.
+
+    Always streamed, since no engine reliably notices that a unary client has gone; always with usage, since a client
+    that does not ask for it must not escape the ledger.
+    """
+    shaped = without_thinking_fields(body)
+    shaped["model"] = profile.model
+    shaped["stream"] = True
+    options = shaped.get("stream_options")
+    known = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
+    shaped["stream_options"] = {**known, "include_usage": True}
+    if plan.limit is not None:
+        name = "max_completion_tokens" if "max_completion_tokens" in shaped else "max_tokens"
+        shaped.pop("max_tokens", None)
+        shaped[name] = plan.limit
+    hygiene.apply(shaped, profile.rules)
+    switches = {name: plan.thinks for name in profile.format.switch if name in {"thinking", "enable_thinking"}}
+    if switches:
+        kwargs = shaped.get("chat_template_kwargs")
+        given = cast("dict[str, Any]", kwargs) if isinstance(kwargs, dict) else {}
+        shaped["chat_template_kwargs"] = {**given, **switches}
+    return shaped
+
+
+def start_of(profile: Profile, plan: Plan) -> Start:
+    return resolve_start(profile.format, thinking=plan.thinks)

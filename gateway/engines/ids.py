@@ -1,0 +1,69 @@
+"""Continuing a cut thought by token ids: the way that no chat template can spoil.
+
+vLLM and SGLang both answer `/tokenize` for messages (the ids their chat route would have rendered) and for text, and
+both take ids as the `prompt` of `/v1/completions`. Templates that drop, double or strip a thought in a last assistant
+message never come into play. The price: no tool parser on that route, and no images (ids hold only placeholders).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from gateway.engines.base import Call, Prefix, Profile
+from parsers import Start
+
+COMPLETIONS_PATH = "/v1/completions"
+TOKENIZE_PATH = "/tokenize"
+
+UNSAID_LIMIT = 4_096
+"""Tokens of answer after a cut, when the client set no limit: unsaid, both engines stop at 16 on this route."""
+
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "stop",
+    "stop_token_ids",
+    "ignore_eos",
+    "user",
+)
+"""Chat fields that mean the same on /v1/completions, on both engines."""
+
+
+def is_plain_text(body: Mapping[str, Any]) -> bool:
+    """No tools, no grammar, no images, one choice: what a prompt of ids can carry."""
+    if body.get("tools") or body.get("response_format") or (body.get("n") or 1) > 1:
+        return False
+    return not any(_has_media(message) for message in cast("list[Mapping[str, Any]]", body["messages"]))
+
+
+def answer_by_ids(first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call:
+    """The answer leg. Where the prompt did not open the thought, the model had opened it, and so does the prefix."""
+    chat = first.body
+    render = {key: chat[key] for key in ("model", "messages", "chat_template_kwargs") if key in chat}
+    opening = "" if first.start is Start.OPEN else f"{profile.format.open[0]}\n"
+    text = f"{opening}{prefix.thought}{profile.format.close[0]}\n\n{prefix.answer}"
+    body: dict[str, Any] = {key: chat[key] for key in _SAMPLING if chat.get(key) is not None}
+    if isinstance(chat.get("seed"), int):
+        body["seed"] = chat["seed"] + 1  # the same seed again would draw the thought's numbers once more
+    body |= {"model": chat["model"], "stream": True, "stream_options": {"include_usage": True}}
+    body["max_tokens"] = limit if limit is not None else UNSAID_LIMIT
+    tokenize = (
+        {**render, "add_generation_prompt": True},
+        {"model": chat["model"], "prompt": text, "add_special_tokens": False},
+    )
+    return Call(COMPLETIONS_PATH, body, Start.CLOSED, engine_splits=False, tokenize=tokenize)
+
+
+def _has_media(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return False
+    parts = cast("list[object]", content)
+    return any(not isinstance(part, Mapping) or cast("Mapping[str, Any]", part).get("type") != "text" for part in parts)

@@ -1,0 +1,37 @@
+"""llama.cpp's server (llama-server, also the embedded engine): splits thoughts itself, continues over chat.
+
+Facts as measured on xllamacpp 2026.10: its own reasoning budget is a silent no-op for templates that end in a
+newline after the open marker, so the gateway always cuts; a last assistant message with `reasoning_content` and
+`continue_final_message: "content"` renders the thought closed and starts the answer, and a stream does not echo it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from budgets import Plan
+from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
+from parsers import Start
+
+
+class LlamaCppDialect:
+    def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
+        shaped = shape_chat(body, profile, plan)
+        splits = True if profile.engine_splits is None else profile.engine_splits
+        return Call(CHAT_PATH, shaped, start_of(profile, plan), splits)
+
+    def can_continue(self, body: Mapping[str, Any]) -> bool:
+        return True
+
+    def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
+        """`true` instead of `"content"` would resume the thought; a thought inside `content` would be closed twice."""
+        body = dict(first.body)
+        closed = {"role": "assistant", "reasoning_content": prefix.thought, "content": prefix.answer}
+        body["messages"] = [*body["messages"], closed]
+        body["continue_final_message"] = "content"
+        body["add_generation_prompt"] = False
+        if limit is not None:
+            body.pop("max_completion_tokens", None)
+            body["max_tokens"] = limit
+        return Call(CHAT_PATH, body, Start.CLOSED, first.engine_splits)

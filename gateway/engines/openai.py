@@ -1,0 +1,27 @@
+"""Any OpenAI-compatible API as a pool, with the fewest promises: no switch it may not know, no continuation.
+
+Source: OpenAI's chat-completions reference. Template kwargs stay out, since hosted APIs refuse what they do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from budgets import Plan
+from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
+
+
+class OpenAIDialect:
+    def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
+        shaped = shape_chat(body, profile, plan)
+        shaped.pop("chat_template_kwargs", None)
+        if (effort := body.get("reasoning_effort")) is not None:
+            shaped["reasoning_effort"] = effort
+        return Call(CHAT_PATH, shaped, start_of(profile, plan), profile.engine_splits)
+
+    def can_continue(self, body: Mapping[str, Any]) -> bool:
+        return False
+
+    def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
+        return None

@@ -1,0 +1,28 @@
+"""vLLM: names the field `reasoning`, caps thinking by itself where it was started with a reasoning parser.
+
+Facts from vLLM 0.32: `thinking_token_budget` is a top-level integer, refused with 400 when the server has no
+reasoning parser; unary answers may file the answer under `reasoning`, streams do not, and everything is streamed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from budgets import How, Plan
+from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
+from gateway.engines.ids import answer_by_ids, is_plain_text
+
+
+class VllmDialect:
+    def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
+        shaped = shape_chat(body, profile, plan)
+        if plan.how is How.NATIVE and plan.cap is not None:
+            shaped["thinking_token_budget"] = plan.cap
+        return Call(CHAT_PATH, shaped, start_of(profile, plan), profile.engine_splits)
+
+    def can_continue(self, body: Mapping[str, Any]) -> bool:
+        return is_plain_text(body)
+
+    def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
+        return answer_by_ids(first, prefix, profile, limit)

@@ -1,0 +1,328 @@
+"""The life of one request: a flight of one or more legs that the client sees as one answer.
+
+The only place that starts a second leg. Cutting a thought and going on to the answer is the same act as any other
+change of legs: end this one, start another from what the client already has. How a leg speaks to an engine, how
+deltas become bytes and what a verdict means are other rooms' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from budgets import Governor, How, Plan, Ruling, split_usage
+from gateway.continuation import Continuation, continue_to_answer
+from gateway.deltas import Begin, Delta, Finish, Text, Usage
+from gateway.edge.errors import ApiError, deadline_passed, engine_broke_off
+from gateway.engines import Call
+from gateway.ledger import EndedBy, Entry, Ledger, Outcome
+from gateway.leg import Leg, LegFailed
+from gateway.pools import Pool, Worker
+from gateway.query import Query
+from gateway.reading import Identity
+from gateway.upstream import End
+from parsers import Field
+from router import Decision
+
+ATTEMPTS = 3
+"""Launches of a leg, over all workers, before the client is told; only while nothing was generated."""
+
+MAX_CUTS = 2
+"""Thoughts cut in one flight. A model that thinks again after the second gets no third chance."""
+
+SECOND_THOUGHT = 4
+"""A model that reopens its thought in the answer leg gets this fraction of the cap for it."""
+
+_PUBLIC_REASONS = frozenset({"stop", "length", "tool_calls", "function_call", "content_filter"})
+"""What a client may be told. vLLM's `repetition` becomes `length`: not complete, in a word that SDKs know."""
+
+
+@dataclass(slots=True)
+class Account:
+    """A flight's usage in tokens, over all its legs: what an OpenAI client reads."""
+
+    prompt: int = 0
+    completion: int = 0
+    reasoning: int = 0
+    cached: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """The good end of a flight: finish reasons by choice, usage, and the extension object `thinkgate`."""
+
+    finishes: list[Finish]
+    account: Account
+    report: dict[str, Any]
+
+
+class Sink(Protocol):
+    """Where a flight's deltas go: a stream, or one unary body."""
+
+    async def write(self, deltas: list[Delta], identity: Identity) -> None: ...
+    async def land(self, landing: Landing) -> None: ...
+    async def fail(self, error: ApiError) -> None: ...
+
+
+class Flight:
+    """One client request on its way. `run` once."""
+
+    def __init__(self, query: Query, decision: Decision, plan: Plan, pool: Pool, ledger: Ledger) -> None:
+        self._query = query
+        self._decision = decision
+        self._plan = plan
+        self._pool = pool
+        self._ledger = ledger
+        self._loop = asyncio.get_running_loop()
+        self._entry = Entry(
+            request_id=query.request_id,
+            caller=query.caller,
+            route=decision.route,
+            pool=pool.name,
+            complexity=decision.complexity,
+            started=self._loop.time(),
+            cap=plan.cap,
+        )
+        self._leg: Leg | None = None
+        self._identity = Identity("", 0, "")
+        self._governors: dict[int, Governor] = {}
+        self._begun: set[int] = set()
+        self._finishes: dict[int, Finish] = {}
+        self._thought: list[str] = []
+        self._answered = False
+        self._cuts = 0
+        self._leg_usage: Usage | None = None
+        self._account = Account()
+
+    async def run(self, sink: Sink) -> None:
+        """Fly to the end. Errors go to the sink; a cancellation means that the client is gone."""
+        self._ledger.begin(self._entry)
+        total = self._pool.config.timeouts.total
+        try:
+            async with asyncio.timeout(total):
+                await self._fly(sink)
+        except TimeoutError:
+            await self._fail(sink, deadline_passed(total))
+        except LegFailed as failed:
+            await self._fail(sink, failed.error)
+        except ApiError as error:
+            await self._fail(sink, error)
+        except asyncio.CancelledError:
+            self._entry.outcome = Outcome.CLIENT_GONE
+            raise
+        finally:
+            # Nothing here awaits, so no cancellation can come between: the engine stops, the entry is written.
+            if self._leg is not None:
+                self._leg.end(End.ABANDONED)
+            self._settle_leg()
+            self._settle_entry()
+            self._ledger.close(self._entry, self._loop.time())
+
+    async def _fly(self, sink: Sink) -> None:
+        call = self._pool.dialect.chat(self._query.body, self._pool.profile, self._plan)
+        leg = await self._launch(call, "first")
+        self._identity = leg.identity
+        while True:
+            ruling = await self._stream(leg, sink)
+            self._settle_leg()
+            onward = self._onward(call, ruling)
+            if onward is None:
+                break
+            await sink.write(onward.spoken, self._identity)
+            leg = await self._launch(onward.call, "answer", stay=leg.worker)
+        await sink.land(self._landing())
+
+    async def _launch(self, call: Call, kind: str, *, stay: Worker | None = None) -> Leg:
+        """A leg that generates: on `stay`, whose cache is warm, if it can; else elsewhere, while nothing was generated.
+
+        Back-pressure is honoured: a worker that says 429 or 503 is not asked again, another one may be.
+        """
+        tried: list[Worker] = []
+
+        async def attempt() -> Leg:
+            worker = stay if stay is not None and stay.is_ready and not tried else self._pool.pick(tried)
+            tried.append(worker)
+            self._entry.kinds.append(kind if len(tried) == 1 else "retry")
+            self._entry.legs += 1
+            self._entry.worker = worker.name
+            request_id = f"{self._query.request_id}-{self._entry.legs}"
+            headers = {**self._pool.headers, "x-request-id": request_id, "accept": "text/event-stream"}
+            return await Leg.launch(worker, call, self._pool.profile, self._pool.config.timeouts, headers)
+
+        def worth_another_try(error: BaseException) -> bool:
+            if not isinstance(error, LegFailed) or not error.retryable:
+                return False
+            untried = any(worker.is_ready and worker not in tried for worker in self._pool.workers)
+            return untried or not error.is_back_pressure
+
+        leg: Leg
+        try:
+            leg = await attempt()
+        except LegFailed as failed:
+            if not worth_another_try(failed):
+                raise
+            retrying = AsyncRetrying(
+                retry=retry_if_exception(worth_another_try),
+                stop=stop_after_attempt(ATTEMPTS - 1),
+                wait=wait_random_exponential(multiplier=0.05, max=0.5),
+                reraise=True,
+            )
+            leg = await retrying(attempt)
+        self._leg = leg
+        self._governors.clear()
+        return leg
+
+    async def _stream(self, leg: Leg, sink: Sink) -> Ruling | None:
+        """Pass a leg on until it is done (None) or a thought must end (the ruling)."""
+        while (deltas := await leg.read()) is not None:
+            passed, ruling = self._watch(deltas)
+            if ruling is not None:
+                leg.end(End.ABANDONED)  # first the engine stops, then the client hears of it
+            if passed:
+                await sink.write(passed, leg.identity)
+            if ruling is not None:
+                return ruling
+        leg.end(End.FINISHED)
+        return None
+
+    def _watch(self, deltas: list[Delta]) -> tuple[list[Delta], Ruling | None]:
+        """The deltas that the client gets of one read, and whether the last of them was the last one allowed."""
+        passed: list[Delta] = []
+        for delta in deltas:
+            if isinstance(delta, Text):
+                passed.append(delta)
+                governor = self._governors.get(delta.index) or self._new_governor(delta.index)
+                if delta.field is Field.REASONING:
+                    self._see_first_token()
+                    self._thought.append(delta.text)
+                    ruling = governor.watch_reasoning(delta.text, delta.tokens)
+                    if ruling is not None:
+                        return passed, ruling
+                else:
+                    governor.watch_answer(delta.text, delta.tokens)
+                    self._see_answer(delta.text)
+            elif isinstance(delta, Finish):
+                self._finishes[delta.index] = delta
+            elif isinstance(delta, Usage):
+                self._leg_usage = delta
+            elif isinstance(delta, Begin):
+                if delta.index not in self._begun:
+                    self._begun.add(delta.index)
+                    passed.append(delta)
+            else:
+                self._see_answer("…")
+                passed.append(delta)
+        return passed, None
+
+    def _new_governor(self, index: int) -> Governor:
+        cap = self._plan.cap
+        if self._plan.how not in {How.CUT, How.NATIVE} or self._query.choices > 1:
+            cap = None
+        elif cap is not None and self._cuts:
+            cap = max(1, cap // SECOND_THOUGHT)
+        governor = Governor(cap, native=self._plan.how is How.NATIVE)
+        self._governors[index] = governor
+        return governor
+
+    def _onward(self, first: Call, ruling: Ruling | None) -> Continuation | None:
+        """The leg after one that is over: to the answer, if the thought was cut or the model stopped inside it."""
+        finish = self._finishes.get(0)
+        if ruling is not None:
+            self._entry.ended_by = EndedBy.CAP
+            if self._plan.how is How.NATIVE:
+                self._pool.native_cap_failed()
+        elif finish is not None and finish.reason == "stop" and self._thought and not self._answered:
+            self._entry.ended_by = EndedBy.STOP
+        else:
+            return None
+        onward = None
+        if self._cuts < MAX_CUTS and self._plan.how in {How.CUT, How.NATIVE} and self._query.choices == 1:
+            onward = continue_to_answer(
+                first, "".join(self._thought), self._pool, self._plan, used=self._account.completion
+            )
+        if onward is None:
+            if ruling is not None:
+                self._finishes[0] = Finish(0, "length")
+            return None
+        self._cuts += 1
+        self._finishes.clear()
+        self._entry.injected += onward.tokens
+        self._account.completion += onward.tokens
+        self._account.reasoning += onward.thought_tokens
+        self._thought.append(onward.phrase)
+        return onward
+
+    def _settle_leg(self) -> None:
+        """Book the leg that is over; once each."""
+        leg, self._leg = self._leg, None
+        if leg is None:
+            return
+        usage, self._leg_usage = self._leg_usage, None
+        account = self._account
+        for governor in self._governors.values():
+            told = usage.completion if usage is not None and len(self._governors) == 1 else None
+            completion, reasoning = split_usage(told, governor.reasoning, governor.answer)
+            account.completion += completion
+            account.reasoning += reasoning
+        if usage is not None:
+            if not self._cuts:
+                account.prompt, account.cached = usage.prompt, usage.cached
+            elif not account.prompt:
+                # The first leg was cut before it could say; what the answer leg read is the prompt and the thought.
+                account.prompt = leg.prompt_tokens or max(1, usage.prompt - account.reasoning)
+
+    def _settle_entry(self) -> None:
+        entry, account = self._entry, self._account
+        entry.prompt, entry.cached = account.prompt, account.cached or 0
+        entry.reasoning, entry.answer = account.reasoning, max(0, account.completion - account.reasoning)
+
+    def _landing(self) -> Landing:
+        finishes: list[Finish] = []
+        for index in sorted(self._begun):
+            finish = self._finishes.get(index)
+            if finish is None or finish.reason == "abort":
+                raise engine_broke_off("The engine aborted the answer.")
+            reason = finish.reason if finish.reason in _PUBLIC_REASONS else "length"
+            finishes.append(Finish(index, reason, finish.extras))
+        entry = self._entry
+        if self._thought and entry.ended_by is None:
+            entry.ended_by = EndedBy.MODEL
+        if finishes[0].reason == "length":
+            entry.outcome = Outcome.LENGTH
+        else:
+            entry.outcome = Outcome.CUT_ANSWERED if self._cuts else Outcome.ANSWERED
+        report = {
+            "route": self._decision.route,
+            "pool": self._pool.name,
+            "complexity": round(self._decision.complexity, 3),
+            "legs": entry.legs,
+            "thinking": {
+                "how": self._plan.how,
+                "cap": self._plan.cap,
+                "source": self._plan.source,
+                "tokens": self._account.reasoning,
+                "ended_by": entry.ended_by,
+            },
+        }
+        return Landing(finishes, self._account, report)
+
+    async def _fail(self, sink: Sink, error: ApiError) -> None:
+        self._entry.outcome = Outcome.REJECTED if error.status < 500 or error.status == 503 else Outcome.FAILED
+        self._entry.status = error.status
+        self._entry.problem = error.code or str(error.status)
+        if self._leg is not None:
+            self._leg.end(End.ABANDONED)
+        await sink.fail(error)
+
+    def _see_first_token(self) -> None:
+        if self._entry.first_token is None:
+            self._entry.first_token = self._loop.time()
+
+    def _see_answer(self, text: str) -> None:
+        if not self._answered and text.strip():
+            self._answered = True
+            self._see_first_token()
+            self._entry.first_answer_token = self._loop.time()

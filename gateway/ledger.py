@@ -1,0 +1,105 @@
+"""The one entry every flight leaves behind: how it ended, what it took, what it gave. Metrics and one log line.
+
+Written synchronously, so that no cancellation can lose it. No prompt, no key, no text of an answer ever comes in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import structlog
+
+from gateway.observe.metrics import Metrics
+
+log = structlog.get_logger("thinkgate.flight")
+
+
+class Outcome(StrEnum):
+    """How a flight ended."""
+
+    ANSWERED = "answered"
+    CUT_ANSWERED = "cut_answered"
+    LENGTH = "length"
+    REJECTED = "rejected"
+    CLIENT_GONE = "client_gone"
+    FAILED = "failed"
+
+
+class EndedBy(StrEnum):
+    """What ended a thought."""
+
+    MODEL = "model"
+    CAP = "cap"
+    STOP = "stop"
+    """The model stopped in mid-thought; the gateway closed it and went on to the answer."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """Times in seconds of the event loop's clock, tokens as counted; `injected` are closing phrases and lead-ins."""
+
+    request_id: str
+    caller: str
+    route: str
+    pool: str
+    complexity: float
+    started: float
+    outcome: Outcome = Outcome.FAILED
+    worker: str = ""
+    status: int = 200
+    legs: int = 0
+    cap: int | None = None
+    prompt: int = 0
+    cached: int = 0
+    reasoning: int = 0
+    answer: int = 0
+    injected: int = 0
+    ended_by: EndedBy | None = None
+    first_token: float | None = None
+    first_answer_token: float | None = None
+    problem: str = ""
+    kinds: list[str] = field(default_factory=list[str])
+
+
+class Ledger:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def begin(self, entry: Entry) -> None:
+        self._metrics.in_flight.labels(entry.pool).inc()
+
+    def close(self, entry: Entry, now: float) -> None:
+        """Once a flight, whatever became of it."""
+        metrics, pool = self._metrics, entry.pool
+        metrics.in_flight.labels(pool).dec()
+        metrics.requests.labels(entry.route, pool, entry.outcome).inc()
+        metrics.duration.labels(pool, entry.outcome).observe(now - entry.started)
+        for kind in entry.kinds:
+            metrics.legs.labels(pool, kind).inc()
+        if entry.first_token is not None:
+            metrics.first_token.labels(pool).observe(entry.first_token - entry.started)
+        if entry.first_answer_token is not None:
+            metrics.first_answer_token.labels(pool).observe(entry.first_answer_token - entry.started)
+        if entry.ended_by is not None:
+            metrics.thinking_ended.labels(pool, entry.ended_by).inc()
+        for kind in ("prompt", "cached", "reasoning", "answer", "injected"):
+            if count := getattr(entry, kind):
+                metrics.tokens.labels(pool, kind).inc(count)
+        write = log.warning if entry.outcome is Outcome.FAILED else log.info
+        write(
+            "flight",
+            request_id=entry.request_id,
+            key=entry.caller,
+            route=entry.route,
+            pool=pool,
+            worker=entry.worker,
+            outcome=str(entry.outcome),
+            seconds=round(now - entry.started, 3),
+            complexity=round(entry.complexity, 3),
+            cap=entry.cap,
+            reasoning=entry.reasoning,
+            answer=entry.answer,
+            legs=entry.legs,
+            **({"problem": entry.problem} if entry.problem else {}),
+        )

@@ -1,0 +1,155 @@
+"""One generation on one worker: started, read as deltas, ended or abandoned.
+
+Whether to end early and what comes next is the flight's to decide; what the bytes mean is `reading`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.config import Timeouts
+from gateway.deltas import Begin, Delta
+from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_refused, engine_silent
+from gateway.engines import Call, Profile
+from gateway.engines.ids import TOKENIZE_PATH
+from gateway.pools import Worker
+from gateway.reading import AnswerReader, Identity
+from gateway.upstream import End, Response, UpstreamError, read_whole
+from gateway.wire import read_error
+
+
+class LegFailed(Exception):
+    """The leg cannot go on. `retryable`: nothing was generated, so another worker may be asked."""
+
+    def __init__(self, error: ApiError, *, retryable: bool) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.retryable = retryable
+
+    @property
+    def is_back_pressure(self) -> bool:
+        """The worker is well but full: not to be asked again now."""
+        return self.error.status in {429, 503}
+
+
+class Leg:
+    """Made by `launch`. `read` until it gives None; `end` lets the worker go, and stops the engine at any time."""
+
+    def __init__(self, worker: Worker, call: Call, profile: Profile, headers: Mapping[str, str]) -> None:
+        self.worker = worker
+        self.call = call
+        self._headers = headers
+        self._reader = AnswerReader(call, profile.format)
+        self._response: Response | None = None
+        self._first: list[Delta] = []
+        self.prompt_tokens: int | None = None
+        """Tokens of the client's own prompt, where the engine was asked for their ids."""
+        self._is_let_go = False
+        worker.in_flight += 1
+
+    @classmethod
+    async def launch(
+        cls, worker: Worker, call: Call, profile: Profile, timeouts: Timeouts, headers: Mapping[str, str]
+    ) -> Leg:
+        """Send the call and wait for the first delta that means something. Raises LegFailed.
+
+        An engine may answer 200 before it has looked at the request (vLLM), and may name the role before it fails:
+        only a delta beyond that says that it generates.
+        """
+        leg = cls(worker, call, profile, headers)
+        try:
+            async with asyncio.timeout(timeouts.first_token):
+                await leg._begin()
+        except TimeoutError as error:
+            leg.end(End.ABANDONED)
+            raise LegFailed(engine_silent(timeouts.first_token), retryable=False) from error
+        except BaseException:
+            leg.end(End.ABANDONED)
+            raise
+        assert leg._response is not None
+        leg._response.watch(timeouts.idle)
+        return leg
+
+    @property
+    def identity(self) -> Identity:
+        return self._reader.identity or Identity("", 0, "")
+
+    async def read(self) -> list[Delta] | None:
+        """The deltas of one read, which may be none; None once the engine is done. Raises LegFailed."""
+        if self._first:
+            deltas, self._first = self._first, []
+            return deltas
+        if not self._reader.is_over:
+            return await self._fill()
+        if self._reader.failure is not None:
+            raise LegFailed(self._reader.failure, retryable=False)
+        return None
+
+    def end(self, how: End) -> None:
+        """Let the worker go: FINISHED keeps the connection, ABANDONED stops the engine. Safe to call twice."""
+        if self._is_let_go:
+            return
+        self._is_let_go = True
+        self.worker.in_flight -= 1
+        if self._response is not None:
+            self._response.end(how)
+
+    async def _begin(self) -> None:
+        body = {**self.call.body, "prompt": await self._prompt_ids()} if self.call.tokenize else self.call.body
+        self._response = response = await self._post(self.call.path, body)
+        if response.status != 200:
+            raise await self._refusal(response)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            raise LegFailed(engine_broke_off("The engine did not answer with a stream."), retryable=True)
+        while not self._reader.is_over and all(isinstance(delta, Begin) for delta in self._first):
+            self._first += await self._fill()
+        failure = self._reader.failure
+        if failure is not None and all(isinstance(delta, Begin) for delta in self._first):
+            raise LegFailed(failure, retryable=failure.status == 429 or failure.status >= 500)
+
+    async def _fill(self) -> list[Delta]:
+        assert self._response is not None
+        try:
+            data = await self._response.read()
+        except UpstreamError as error:
+            self._reader.fail(engine_failed(error))
+            return []
+        return self._reader.feed(data)
+
+    async def _prompt_ids(self) -> list[int]:
+        ids: list[int] = []
+        for question in self.call.tokenize:
+            response = await self._post(TOKENIZE_PATH, question)
+            if response.status != 200:
+                raise await self._refusal(response)
+            try:
+                ids += msgspec.json.decode(await read_whole(response), type=_Tokenized).tokens
+            except (msgspec.DecodeError, UpstreamError) as error:
+                response.end(End.ABANDONED)
+                raise LegFailed(engine_broke_off("The engine could not tokenize."), retryable=True) from error
+            response.end(End.FINISHED)
+            self.prompt_tokens = self.prompt_tokens or len(ids)
+        return ids
+
+    async def _post(self, path: str, body: dict[str, Any]) -> Response:
+        try:
+            return await self.worker.client.post(path, self._headers, msgspec.json.encode(body))
+        except UpstreamError as error:
+            raise LegFailed(engine_failed(error), retryable=True) from error
+
+    async def _refusal(self, response: Response) -> LegFailed:
+        try:
+            body = read_error(await read_whole(response))
+        except UpstreamError:
+            body = read_error(b"{}")
+        response.end(End.FINISHED)
+        retryable = response.status == 429 or response.status >= 500
+        return LegFailed(engine_refused(response.status, body, response.headers), retryable=retryable)
+
+
+class _Tokenized(msgspec.Struct):
+    tokens: list[int]

@@ -1,0 +1,102 @@
+"""Every Prometheus series thinkgate has: its name, its labels, its buckets, and what it says.
+
+Labels are bounded by the config (pools, workers, routes) or by an enum; nothing from a request becomes one.
+Histograms reach to 22 minutes, since a thought may take that long.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+DURATIONS = tuple(0.01 * 2**step for step in range(18))
+"""Seconds: 0.01 … 1310.72, doubling (OpenTelemetry's GenAI buckets, extended for thinking)."""
+
+ROUTER_TIMES = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+
+class Metrics:
+    """One registry a process, so that two apps in one test do not share a count."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter(
+            "thinkgate_requests_total",
+            "Requests that have ended, by how: route as asked for, pool that served, outcome.",
+            ["route", "pool", "outcome"],
+            registry=registry,
+        )
+        self.in_flight = Gauge("thinkgate_flights_in_flight", "Requests being served now.", ["pool"], registry=registry)
+        self.legs = Counter(
+            "thinkgate_legs_total",
+            "Generations started on a worker: first of a request, retry of it elsewhere, answer after a thought's end.",
+            ["pool", "kind"],
+            registry=registry,
+        )
+        self.first_token = Histogram(
+            "thinkgate_time_to_first_token_seconds",
+            "Seconds from the request's arrival to the first delta from the engine, thought or answer.",
+            ["pool"],
+            buckets=DURATIONS,
+            registry=registry,
+        )
+        self.first_answer_token = Histogram(
+            "thinkgate_time_to_first_answer_token_seconds",
+            "Seconds from the request's arrival to the first token of the answer.",
+            ["pool"],
+            buckets=DURATIONS,
+            registry=registry,
+        )
+        self.duration = Histogram(
+            "thinkgate_request_duration_seconds",
+            "Seconds from the request's arrival to its end, whatever the end.",
+            ["pool", "outcome"],
+            buckets=DURATIONS,
+            registry=registry,
+        )
+        self.tokens = Counter(
+            "thinkgate_tokens_total",
+            "Tokens by kind: prompt, cached (part of prompt), reasoning, answer, injected (closing phrases).",
+            ["pool", "kind"],
+            registry=registry,
+        )
+        self.thinking_ended = Counter(
+            "thinkgate_thinking_ended_total",
+            "Thoughts by what ended them: the model itself, the cap, a stop of the model in mid-thought.",
+            ["pool", "by"],
+            registry=registry,
+        )
+        self.router_decisions = Counter(
+            "thinkgate_router_decisions_total",
+            "Verdicts of the classifier by route and by the tier that gave them.",
+            ["route", "tier"],
+            registry=registry,
+        )
+        self.router_seconds = Histogram(
+            "thinkgate_router_decision_seconds",
+            "Seconds a request waited for its verdict.",
+            ["tier"],
+            buckets=ROUTER_TIMES,
+            registry=registry,
+        )
+        self.worker_ready = Gauge(
+            "thinkgate_worker_ready", "1 while a worker may be chosen, else 0.", ["pool", "worker"], registry=registry
+        )
+        self.worker_transitions = Counter(
+            "thinkgate_worker_transitions_total",
+            "Changes of a worker's state, by the state it went to.",
+            ["pool", "worker", "state"],
+            registry=registry,
+        )
+        self.rejections = Counter(
+            "thinkgate_rejections_total",
+            "Requests answered with an error before any flight, by HTTP status.",
+            ["status"],
+            registry=registry,
+        )
+
+    def render(self) -> bytes:
+        """The text that /metrics answers with."""
+        return generate_latest(self.registry)

@@ -1,0 +1,86 @@
+"""Polls a pool's workers: ready means that `/health` is well and the model is listed.
+
+One task a pool, over httpx; the streaming path never waits for it. A worker is taken out only after several failures
+in a row, and comes back with one success.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import httpx
+import structlog
+
+from gateway.config import EngineKind
+from gateway.pools.pool import Pool
+from gateway.pools.worker import State, Worker
+
+log = structlog.get_logger("thinkgate.health")
+
+_CHECKS_MODEL = frozenset({EngineKind.VLLM, EngineKind.SGLANG})
+"""Engines that list the model under the name they are asked for. llama-server lists a file and answers to any name."""
+
+
+class HealthWatch:
+    """Keeps the states of one pool's workers; `on_change` is called after every transition."""
+
+    def __init__(self, pool: Pool, on_change: Callable[[Pool, Worker], None]) -> None:
+        self._pool = pool
+        self._on_change = on_change
+        health = pool.config.health
+        self._client = httpx.AsyncClient(
+            timeout=health.timeout, headers=pool.headers, verify=pool.config.tls_verify, trust_env=False
+        )
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        try:
+            while True:
+                await asyncio.gather(*(self._poll(worker) for worker in self._pool.workers))
+                await asyncio.sleep(self._pool.config.health.interval)
+        finally:
+            await self._client.aclose()
+
+    async def _poll(self, worker: Worker) -> None:
+        problem = await self._problem(worker)
+        if problem is None:
+            worker.failures = 0
+            self._move(worker, State.READY, "ready")
+            return
+        worker.failures += 1
+        if worker.state is not State.READY or worker.failures >= self._pool.config.health.failures:
+            self._move(worker, State.DOWN, problem)
+
+    async def _problem(self, worker: Worker) -> str | None:
+        """Why the worker cannot serve, None if it can."""
+        engine = self._pool.config.engine
+        try:
+            if engine is not EngineKind.OPENAI:
+                answer = await self._client.get(f"{worker.url}/health")
+                if answer.status_code != 200:
+                    return f"/health answers {answer.status_code}"
+            answer = await self._client.get(f"{worker.url}/v1/models")
+            if answer.status_code != 200:
+                return f"/v1/models answers {answer.status_code}"
+            if engine in _CHECKS_MODEL and self._pool.profile.model not in _listed(answer):
+                return f"the model {self._pool.profile.model!r} is not listed"
+        except httpx.HTTPError as error:
+            return type(error).__name__
+        return None
+
+    def _move(self, worker: Worker, state: State, reason: str) -> None:
+        worker.reason = reason
+        if worker.state is state:
+            return
+        before, worker.state = worker.state, state
+        log.info("worker", pool=self._pool.name, worker=worker.name, was=before, now=state, reason=reason)
+        self._on_change(self._pool, worker)
+
+
+def _listed(answer: httpx.Response) -> set[str]:
+    try:
+        entries = answer.json()["data"]
+        return {entry["id"] for entry in entries}
+    except (ValueError, KeyError, TypeError):
+        return set()

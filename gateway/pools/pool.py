@@ -1,0 +1,101 @@
+"""The workers of one model, and which of them serves the next leg."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import structlog
+
+from budgets import ClassCaps, How, Policy
+from gateway.config import EngineKind
+from gateway.config import Pool as PoolConfig
+from gateway.edge.errors import ApiError, not_ready
+from gateway.edge.hygiene import hygiene_for
+from gateway.engines import DIALECTS, Dialect, Profile
+from gateway.pools.worker import Worker, connect
+from parsers import detect, lookup
+
+log = structlog.get_logger("thinkgate.pool")
+
+
+class Pool:
+    """Round robin over the workers that are ready."""
+
+    def __init__(self, name: str, config: PoolConfig) -> None:
+        self.name = name
+        self.config = config
+        self.dialect: Dialect = DIALECTS[config.engine]
+        upstream = config.upstream_model or config.model
+        self.profile = Profile(
+            model=upstream,
+            format=lookup(config.format) if config.format is not None else detect(upstream),
+            thinking=config.thinking,
+            rules=hygiene_for(upstream, config.hygiene),
+            engine_splits=config.engine_splits,
+        )
+        self.workers: list[Worker] = [connect(_short(url), url, config) for url in config.workers]
+        self._turn = 0
+        self._native_cap = config.thinking.native_cap and config.engine is EngineKind.VLLM
+
+    @property
+    def is_ready(self) -> bool:
+        return any(worker.is_ready for worker in self.workers)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request to this pool carries. The client's own key is never among it."""
+        key = self.config.api_key
+        return {"authorization": f"Bearer {key.get_secret_value()}"} if key is not None else {}
+
+    def policy(self, body: Mapping[str, Any]) -> Policy:
+        """What this pool can do about the thinking of this request."""
+        thinking = self.config.thinking
+        if self._native_cap:
+            how = How.NATIVE
+        elif (body.get("n") or 1) == 1 and self.dialect.can_continue(body):
+            how = How.CUT
+        else:
+            how = How.NONE
+        caps = ClassCaps(**thinking.caps.model_dump())
+        return Policy(
+            enabled=thinking.enabled and bool(self.profile.format.open),
+            can_disable=thinking.can_disable and bool(self.profile.format.switch),
+            max_cap=thinking.max_cap,
+            caps=caps,
+            answer_reserve=thinking.answer_reserve,
+            how=how,
+        )
+
+    def native_cap_failed(self) -> None:
+        """An engine overran the cap it was told: from now on this pool's thoughts are cut."""
+        if self._native_cap:
+            self._native_cap = False
+            log.warning("native cap not honoured, cutting from now on", pool=self.name)
+
+    def adopt(self, name: str, url: str) -> Worker:
+        """Take in a worker that is not in the config: the embedded engine's, once it listens."""
+        worker = connect(name, url, self.config)
+        self.workers = [worker]
+        return worker
+
+    def pick(self, tried: Collection[Worker] = ()) -> Worker:
+        """The next ready worker, one not yet tried if there is any. Raises ApiError (503)."""
+        ready = [worker for worker in self.workers if worker.is_ready]
+        fresh = [worker for worker in ready if worker not in tried] or ready
+        if not fresh:
+            raise self.unavailable()
+        self._turn += 1
+        return fresh[self._turn % len(fresh)]
+
+    def unavailable(self) -> ApiError:
+        reasons = "; ".join(sorted({worker.reason for worker in self.workers})) or "it is still starting"
+        return not_ready(f"No worker of the pool {self.name!r} is ready: {reasons}.")
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.client.close()
+
+
+def _short(url: str) -> str:
+    return url.split("://", 1)[-1]

@@ -1,0 +1,165 @@
+"""An engine's bytes → deltas: framing, decoding and parsing of one leg's answer, as one pure state machine.
+
+Fed with whatever one read of a socket gave, it says what that means, and whether the engine is done or has failed.
+Any split of the bytes gives the same deltas, but for how many of them carry their raw event. No I/O, no decisions.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gateway import sse
+from gateway.deltas import Begin, Delta, Finish, Opaque, Text, ToolCalls, Usage
+from gateway.edge.errors import ApiError, engine_broke_off, engine_refused
+from gateway.engines import Call
+from gateway.wire import MalformedEvent, WireChoice, count_ids, decode, extras_of, read_error
+from parsers import ChoiceParser, Format
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """How the engine names its answer."""
+
+    id: str
+    created: int
+    model: str
+
+
+class AnswerReader:
+    """One answer. After `is_over` nothing more is taken in; `failure` says that it ended badly."""
+
+    __slots__ = (
+        "_deltas",
+        "_finished",
+        "_format",
+        "_parsers",
+        "_splits",
+        "_splitter",
+        "_start",
+        "_tools",
+        "failure",
+        "identity",
+        "is_over",
+    )  # fmt: skip
+
+    def __init__(self, call: Call, format: Format) -> None:  # noqa: A002 - the field's word
+        self.identity: Identity | None = None
+        self.failure: ApiError | None = None
+        self.is_over = False
+        self._format = format
+        self._start = call.start
+        self._splits = call.engine_splits
+        self._tools = bool(call.body.get("tools"))
+        self._splitter = sse.Splitter()
+        self._parsers: dict[int, ChoiceParser] = {}
+        self._finished: set[int] = set()
+        self._deltas: list[Delta] = []
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """What these bytes mean; b"" is the end of the stream."""
+        try:
+            events = self._splitter.feed(data) if data else self._splitter.finish()
+        except sse.EventTooLong as error:
+            self._fail(engine_broke_off(f"The engine's stream is not readable: {error}."))
+            return []
+        for event in events:
+            if self.is_over:
+                break
+            self._take(event)
+        if not data and not self.is_over:
+            self._at_eof()
+        deltas, self._deltas = self._deltas, []
+        return deltas
+
+    def fail(self, error: ApiError) -> None:
+        """The transport broke."""
+        self._fail(error)
+
+    def _fail(self, error: ApiError) -> None:
+        self.failure = error
+        self.is_over = True
+
+    def _at_eof(self) -> None:
+        """Complete is a finish reason for every choice, with or without `[DONE]`; anything else broke off."""
+        if self._is_complete:
+            self.is_over = True
+        else:
+            self._fail(engine_broke_off("The engine's stream ended in the midst of the answer."))
+
+    @property
+    def _is_complete(self) -> bool:
+        return bool(self._finished) and len(self._finished) == len(self._parsers)
+
+    def _take(self, event: bytes) -> None:
+        if event == sse.DONE:
+            if self._is_complete:
+                self.is_over = True
+            else:
+                self._fail(engine_broke_off("The engine's stream ended without a finish reason."))
+            return
+        try:
+            chunk = decode(event)
+        except MalformedEvent:
+            self._fail(engine_broke_off("The engine's stream is not readable."))
+            return
+        if chunk.error is not None or chunk.object == "error":
+            body = read_error(event)
+            status = body.code if body.code is not None and 400 <= body.code < 600 else 500
+            self._fail(engine_refused(status, body, {}))
+            return
+        if self.identity is None:
+            self.identity = Identity(chunk.id, chunk.created, chunk.model)
+        choices = chunk.choices or ()
+        is_only_choice = len(choices) == 1
+        for choice in choices:
+            self._take_choice(choice, event if is_only_choice else None)
+        usage = chunk.usage
+        if usage is not None and usage.completion_tokens is not None:
+            details = usage.prompt_tokens_details
+            cached = details.cached_tokens if details is not None else None
+            self._deltas.append(Usage(usage.prompt_tokens, usage.completion_tokens, cached))
+        elif not choices:
+            self._deltas.append(Opaque(event))
+
+    def _take_choice(self, choice: WireChoice, event: bytes | None) -> None:
+        """`event` is the whole event, where this choice is all it holds."""
+        delta = choice.delta
+        if delta is None:  # /v1/completions
+            reasoning, content, key, calls = None, choice.text, "text", None
+        else:
+            reasoning = delta.reasoning_content or delta.reasoning
+            content, calls = delta.content, delta.tool_calls
+            key = "content" if content else "reasoning_content" if delta.reasoning_content else "reasoning"
+        extras = extras_of(choice)
+        parser = self._parser(choice.index)
+        if content or reasoning:
+            is_plain = calls is None and choice.finish_reason is None and not (content and reasoning)
+            pieces = parser.feed(reasoning=reasoning, content=content)
+            tokens = count_ids(extras)
+            for piece in pieces:
+                whole = is_plain and len(pieces) == 1 and piece.text == (content or reasoning)
+                self._deltas.append(
+                    Text(choice.index, piece.field, piece.text, tokens, extras, event if whole else None, key)
+                )
+                tokens, extras = (None if tokens is None else 0), None
+        if calls is not None:
+            self._flush(choice.index, parser)
+            self._deltas.append(ToolCalls(choice.index, calls.copy(), extras))
+            extras = None
+        if choice.finish_reason is not None:
+            self._flush(choice.index, parser)
+            self._finished.add(choice.index)
+            self._deltas.append(Finish(choice.index, choice.finish_reason, extras))
+        elif extras is not None and event is not None and not (content or reasoning):
+            self._deltas.append(Opaque(event))
+
+    def _parser(self, index: int) -> ChoiceParser:
+        parser = self._parsers.get(index)
+        if parser is None:
+            parser = ChoiceParser(self._format, self._start, tools=self._tools, engine_splits=self._splits)
+            self._parsers[index] = parser
+            self._deltas.append(Begin(index))
+        return parser
+
+    def _flush(self, index: int, parser: ChoiceParser) -> None:
+        for piece in parser.finish():
+            self._deltas.append(Text(index, piece.field, piece.text))

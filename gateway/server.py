@@ -1,0 +1,103 @@
+"""Runs the app under uvicorn: one process, uvloop and httptools, one socket, a clean end.
+
+The socket is bound here, so that port 0 is known before anything is printed; the one line that announces the address
+is printed once the socket accepts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from types import FrameType
+
+import uvicorn
+
+from gateway.app import Thinkgate
+from gateway.config import Config
+from gateway.embedded import EmbeddedUnavailable
+from gateway.observe.logs import configure_logs
+from router import RouterUnavailable
+
+KEEP_ALIVE = 75
+"""Seconds an idle client connection is kept: above the 60 s of common load balancers, so that they close first."""
+
+BACKLOG = 2_048
+
+
+class StartFailed(Exception):
+    """The service could not start; the message is one line for a person."""
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, app: Thinkgate, address: str) -> None:
+        super().__init__(config)
+        self._app = app
+        self._address = address
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            print(f"thinkgate is listening on {self._address}", flush=True)  # noqa: T201 - the promise scripts wait for
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._app.service.is_draining = True
+        super().handle_exit(sig, frame)
+
+
+def run(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT. Raises StartFailed."""
+    configure_logs(config.logs)
+    try:
+        app = Thinkgate(config)
+    except RouterUnavailable as error:
+        raise StartFailed(str(error)) from error
+    listening = _bind(config)
+    settings = uvicorn.Config(
+        app,
+        http="httptools",
+        loop="uvloop",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=int(config.server.drain),
+        backlog=BACKLOG,
+    )
+    server = _Server(settings, app, _url(listening))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ignore)
+    with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:
+        runner.run(_serve(app, server, listening))
+
+
+async def _serve(app: Thinkgate, server: _Server, listening: socket.socket) -> None:
+    try:
+        async with app.running():
+            await server.serve([listening])
+    except EmbeddedUnavailable as error:
+        raise StartFailed(str(error)) from error
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """uvicorn raises the signal that ended it once more when it is done; a drained service has ended well."""
+
+
+def _bind(config: Config) -> socket.socket:
+    host, port = config.server.host, config.server.port
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        raise StartFailed(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    listening.setblocking(False)
+    return listening
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,150 @@
+"""What every door of the API needs, in one place: config, gate, pools, router, ledger; and a request's way to a Plan.
+
+Built once by `app`. It decides nothing itself: it asks the rooms in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from budgets import Intent, IntentError, Mode, Plan, make_plan
+from gateway.config import Config, ReasoningOutput
+from gateway.edge.auth import Caller, Gate
+from gateway.ledger import Ledger
+from gateway.observe.metrics import Metrics
+from gateway.pools import Pool, Registry, State, Worker
+from gateway.query import Query, of_intent
+from gateway.routing import Routing
+from router import Decision, Route, Tier, read_ask
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Where a request goes and under what plan."""
+
+    pool: Pool
+    decision: Decision
+    plan: Plan
+
+
+class Service:
+    def __init__(self, config: Config, metrics: Metrics, registry: Registry, routing: Routing) -> None:
+        self.config = config
+        self.metrics = metrics
+        self.registry = registry
+        self.routing = routing
+        self.gate = Gate(config.keys)
+        self.ledger = Ledger(metrics)
+        self.is_draining = False
+
+    @property
+    def body_limit(self) -> int:
+        """Bytes."""
+        return int(self.config.server.body_limit_mib * 1024 * 1024)
+
+    def output_for(self, caller: Caller) -> ReasoningOutput:
+        return caller.reasoning_output or self.config.reasoning_output
+
+    async def chart(self, query: Query) -> Course:
+        """Decision and Plan of a request. Raises ApiError."""
+        choice = self.registry.find(query.model)
+        explicit = _explicit(query.intent)
+        if choice.is_routed and explicit is not None:
+            pool = choice.reasoning if explicit.route is Route.REASONING else choice.standard
+            decision = explicit
+            if decision.route is Route.REASONING and query.intent.cap is None and query.intent.level is None:
+                # The client wants thought and left open how much: the classifier still grades the difficulty.
+                decision = _with_complexity(explicit, await self._judge(query))
+        elif choice.is_routed:
+            decision = await self._judge(query)
+            pool = choice.reasoning if decision.route is Route.REASONING else choice.standard
+        else:
+            pool = choice.standard
+            decision = await self._for_named(query, pool)
+        try:
+            plan = make_plan(query.intent, pool.policy(query.body), complexity=decision.complexity, limit=query.limit)
+        except IntentError as error:
+            raise of_intent(error) from error
+        return Course(pool, decision, plan)
+
+    async def _judge(self, query: Query) -> Decision:
+        return await self.routing.decide(read_ask(query.messages, has_tools=bool(query.body.get("tools"))))
+
+    async def _for_named(self, query: Query, pool: Pool) -> Decision:
+        """A model named outright needs no route; only a cap left open needs a grade."""
+        thinks = pool.config.thinking.enabled and bool(pool.profile.format.open)
+        route = Route.REASONING if thinks else Route.STANDARD
+        named = Decision(route, 0.0, 1.0, float(thinks), Tier.RULE, ("the model was named",))
+        intent = query.intent
+        if not thinks or intent.mode is Mode.OFF or intent.cap is not None or intent.level is not None:
+            return named
+        return _with_complexity(named, await self._judge(query))
+
+    def note_worker(self, pool: Pool, worker: Worker) -> None:
+        """A worker has changed its state."""
+        self.metrics.worker_ready.labels(pool.name, worker.name).set(worker.is_ready)
+        self.metrics.worker_transitions.labels(pool.name, worker.name, worker.state).inc()
+
+    @property
+    def is_ready(self) -> bool:
+        """May a load balancer send requests? One ready worker will do: a pool that is down answers for itself."""
+        return not self.is_draining and any(pool.is_ready for pool in self.registry.pools.values())
+
+    def close(self) -> None:
+        self.routing.close()
+        self.registry.close()
+
+
+def decision_headers(course: Course) -> Mapping[str, str]:
+    """What a client may see of a decision."""
+    cap = course.plan.cap
+    return {
+        "x-thinkgate-route": course.decision.route,
+        "x-thinkgate-pool": course.pool.name,
+        "x-thinkgate-model": course.pool.config.model,
+        "x-thinkgate-complexity": f"{course.decision.complexity:.3f}",
+        "x-thinkgate-confidence": f"{course.decision.confidence:.3f}",
+        "x-thinkgate-thinking-cap": "none"
+        if cap is None
+        else f"{cap}; how={course.plan.how}; source={course.plan.source}",
+    }
+
+
+def worker_rows(registry: Registry) -> list[dict[str, object]]:
+    """Every worker as /admin/workers shows it."""
+    return [
+        {
+            "pool": pool.name,
+            "worker": worker.name,
+            "url": worker.url,
+            "engine": pool.config.engine,
+            "model": pool.config.model,
+            "state": worker.state,
+            "ready": worker.state is State.READY,
+            "reason": worker.reason,
+            "in_flight": worker.in_flight,
+        }
+        for pool in registry.pools.values()
+        for worker in pool.workers
+    ]
+
+
+def _explicit(intent: Intent) -> Decision | None:
+    """A client that says how to think has routed itself."""
+    if intent.mode is Mode.OFF:
+        return Decision(Route.STANDARD, 0.0, 1.0, 0.0, Tier.RULE, (f"thinking is off by `{intent.source}`",))
+    if intent.mode is Mode.ON:
+        return Decision(Route.REASONING, 0.0, 1.0, 1.0, Tier.RULE, (f"thinking is asked for by `{intent.source}`",))
+    return None
+
+
+def _with_complexity(decision: Decision, graded: Decision) -> Decision:
+    return Decision(
+        decision.route,
+        graded.complexity,
+        decision.confidence,
+        decision.p_reasoning,
+        decision.tier,
+        (*decision.reasons, *graded.reasons),
+    )

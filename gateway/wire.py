@@ -1,0 +1,125 @@
+"""Reads an engine's chat-completion chunks: bytes of one event → typed fields, decoded only as far as needed.
+
+All engines stream OpenAI's `chat.completion.chunk`; they differ in the name of the reasoning field and in extras
+(vLLM 0.32, SGLang 0.5.23 and llama.cpp's server as recorded). No state, no parsing of text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gateway.deltas import Extras
+
+
+class MalformedEvent(ValueError):
+    """An event that is not a chunk at all: the stream cannot be trusted any further."""
+
+
+class WireDelta(msgspec.Struct, gc=False):
+    role: str | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: msgspec.Raw | None = None
+
+
+class WireChoice(msgspec.Struct, gc=False):
+    index: int = 0
+    delta: WireDelta | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    logprobs: msgspec.Raw | None = None
+    token_ids: msgspec.Raw | None = None
+    stop_reason: msgspec.Raw | None = None
+    matched_stop: msgspec.Raw | None = None
+
+
+class WirePromptDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+
+
+class WireUsage(msgspec.Struct, gc=False):
+    prompt_tokens: int = 0
+    completion_tokens: int | None = None
+    prompt_tokens_details: WirePromptDetails | None = None
+
+
+class WireChunk(msgspec.Struct, gc=False):
+    id: str = ""
+    created: int = 0
+    model: str = ""
+    object: str | None = None
+    choices: list[WireChoice] | None = None
+    usage: WireUsage | None = None
+    error: msgspec.Raw | None = None
+
+
+class EngineErrorBody(msgspec.Struct, gc=False):
+    """An engine's error object; every field may be missing or of another type."""
+
+    message: str = ""
+    type: str | None = None
+    param: str | None = None
+    code: int | None = None
+
+
+_decoder = msgspec.json.Decoder(WireChunk)
+
+
+def decode(data: bytes) -> WireChunk:
+    """One event's payload. Raises MalformedEvent."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedEvent(str(error)) from error
+
+
+def extras_of(choice: WireChoice) -> Extras | None:
+    """The choice's extras, None where there are none."""
+    logprobs, ids = _present(choice.logprobs), _present(choice.token_ids)
+    stop, matched = _present(choice.stop_reason), _present(choice.matched_stop)
+    if logprobs is None and ids is None and stop is None and matched is None:
+        return None
+    return Extras(logprobs=logprobs, token_ids=ids, stop_reason=stop, matched_stop=matched)
+
+
+def count_ids(extras: Extras | None) -> int | None:
+    """How many tokens an event says it carries."""
+    if extras is None or extras.token_ids is None:
+        return None
+    try:
+        return len(msgspec.json.decode(extras.token_ids, type=list[int]))
+    except msgspec.DecodeError:
+        return None
+
+
+def read_error(data: bytes | msgspec.Raw) -> EngineErrorBody:
+    """An engine's error, nested under `error` (vLLM, llama.cpp) or flat (SGLang), or anything else as its text.
+
+    The message is cut at 2,000 characters.
+    """
+    try:
+        found: Any = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return EngineErrorBody(message=bytes(data)[:2000].decode("utf-8", "replace"))
+    if isinstance(found, dict) and "error" in found:
+        found = found["error"]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(found, str):
+        return EngineErrorBody(message=found[:2000])
+    if not isinstance(found, dict):
+        return EngineErrorBody()
+    fields: dict[str, Any] = found  # pyright: ignore[reportUnknownVariableType]
+    message, kind, param, code = (fields.get(name) for name in ("message", "type", "param", "code"))
+    return EngineErrorBody(
+        message=str(message)[:2000] if message else "",
+        type=kind if isinstance(kind, str) else None,
+        param=param if isinstance(param, str) else None,
+        code=code if isinstance(code, int) and not isinstance(code, bool) else None,
+    )
+
+
+def _present(raw: msgspec.Raw | None) -> msgspec.Raw | None:
+    # A Raw points into the decoder's buffer; a copy lets the event go.
+    return None if raw is None else raw.copy()

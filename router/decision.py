@@ -1,0 +1,36 @@
+"""The verdict's vocabulary. Values only: how a verdict is reached stands elsewhere."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Route(StrEnum):
+    """Which kind of model the ask needs."""
+
+    STANDARD = "standard"
+    REASONING = "reasoning"
+
+
+class Tier(StrEnum):
+    """What reached the verdict, cheapest first. `DEFAULT` is for callers that had to answer without the classifier."""
+
+    RULE = "rule"
+    ENCODER = "encoder"
+    LEXICAL = "lexical"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict on one ask."""
+
+    route: Route
+    complexity: float
+    """How hard the ask is, 0 (a greeting) to 1 (an olympiad problem)."""
+    confidence: float
+    """Calibrated probability that the chosen route is the right one, 0..1."""
+    p_reasoning: float
+    """Calibrated probability that the ask needs reasoning, 0..1."""
+    tier: Tier
+    reasons: tuple[str, ...]
+    """Why, in words for people, strongest first. Never holds text of the user."""

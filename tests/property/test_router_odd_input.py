@@ -1,0 +1,113 @@
+"""Whatever clients send: reading never raises, features stay finite, and time grows no faster than the text."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router import Ask, Classifier, Head, Route, read_ask
+from router.ask import strip_noise
+from router.encoder import DIMENSION
+from router.lexical import FEATURES, features
+from router.loading import ASSETS
+from router.rules import apply_rules, is_approval
+
+TEXTS = st.text(st.characters(), max_size=300)
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.binary(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+PARTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["text", "input_text", "image_url", "image", "input_audio"]) | JUNK,
+        "text": TEXTS | JUNK,
+    },
+)
+MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={"role": st.sampled_from(["user", "assistant", "tool"]) | JUNK, "content": TEXTS | st.lists(PARTS) | JUNK},
+)
+ADVERSARIAL = (
+    "<system-reminder>",
+    "</system-reminder>",
+    "<memory></environment>",
+    "<memory>x</memory>",
+    "how many how man",
+    "a" * 40,
+    "1 ",
+    "\n1. ",
+    " (((",
+    "show tha",
+    "多少几",
+    "\ud800",
+    "🙏🏽",
+    "́",
+)
+
+
+class Flat:
+    def encode(self, text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return np.full(DIMENSION, 1 / 32, dtype=np.float32)
+
+
+CLASSIFIER = Classifier(Flat(), Head.read(ASSETS / "head.npz"), cache_size=64)
+
+
+@given(st.lists(MESSAGES | JUNK, max_size=5), st.booleans())
+def test_reading_never_raises(messages: Any, tools: bool) -> None:
+    ask = read_ask(messages, has_tools=tools)
+    assert ask.has_tools is tools
+    assert ask.turns >= 1
+    assert read_ask(messages, has_tools=tools) == ask
+
+
+@given(TEXTS, TEXTS)
+def test_every_ask_gets_a_verdict_and_keeps_it(text: str, earlier: str) -> None:
+    ask = Ask(text, earlier)
+    assert np.isfinite(features(ask)).all()
+    decision = CLASSIFIER.decide(ask)
+    assert CLASSIFIER.decide(ask) == decision == CLASSIFIER.peek(ask)
+    for found in (decision, CLASSIFIER.lexical(ask)):
+        assert 0.0 <= found.complexity <= 1.0
+        assert found.confidence == (found.p_reasoning if found.route is Route.REASONING else 1 - found.p_reasoning)
+
+
+@given(st.text(st.sampled_from("qxz☃"), min_size=4, max_size=40))
+def test_reasons_quote_nobody(text: str) -> None:
+    assert text not in " ".join(CLASSIFIER.decide(Ask(text, text)).reasons)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    best = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        work()
+        best = min(best, time.process_time() - started)
+    return best
+
+
+@pytest.mark.parametrize("unit", ADVERSARIAL)
+def test_reading_is_linear(unit: str) -> None:
+    short, long = unit * 4_000, unit * 32_000
+    assert _seconds(lambda: strip_noise(long)) <= 8 * 4 * _seconds(lambda: strip_noise(short)) + 0.01
+
+
+@pytest.mark.parametrize("unit", ADVERSARIAL)
+def test_features_and_rules_do_not_grow(unit: str) -> None:
+    ask = Ask(unit * 20_000, unit * 20_000)
+    assert len(features(ask)) == len(FEATURES)
+    assert _seconds(lambda: features(ask)) < 0.02
+    assert _seconds(lambda: (apply_rules(ask), is_approval(ask))) < 0.02
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(ADVERSARIAL), min_size=1, max_size=6), st.integers(500, 3000))
+def test_mixed_adversaries_stay_cheap(units: list[str], times: int) -> None:
+    text = "".join(units) * times
+    assert _seconds(lambda: CLASSIFIER.lexical(Ask(strip_noise(text), text))) < 0.25
