@@ -1,11 +1,12 @@
 """How much thinking: what a client asked for, what will be enforced, and the watch over it. No HTTP, no I/O."""
 
 from budgets.governor import Governor, Meter, Ruling, split_usage
-from budgets.intent import Intent, IntentError, Mode, read_intent, without_thinking_fields
+from budgets.intent import BUDGET_HEADER, Intent, IntentError, Mode, read_intent, without_thinking_fields
 from budgets.plan import ClassCaps, How, Plan, Policy, make_plan
 from budgets.trim import trim_thought
 
 __all__ = [
+    "BUDGET_HEADER",
     "ClassCaps",
     "Governor",
     "How",

@@ -31,7 +31,7 @@ TOP_LEVEL_FIELDS = frozenset(
 TEMPLATE_FIELDS = frozenset({"enable_thinking", "thinking", "thinking_budget"})
 """The same, inside `chat_template_kwargs`."""
 
-HEADER = "x-thinking-budget"
+BUDGET_HEADER = "x-thinking-budget"
 
 
 class Mode(StrEnum):
@@ -115,7 +115,7 @@ def read_intent(body: Mapping[str, Any], header: str | None = None) -> Intent:
 
 
 def without_thinking_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the body with every field that `read_intent` reads taken out (`chat_template_kwargs` keeps the rest)."""
+    """A copy of the body without the fields that `read_intent` reads (`chat_template_kwargs` keeps what else it has)."""
     kept = {key: value for key, value in body.items() if key not in TOP_LEVEL_FIELDS}
     kwargs = kept.get("chat_template_kwargs")
     if isinstance(kwargs, dict):
@@ -181,12 +181,12 @@ def _thinking_says(thinking: object) -> Iterator[_Said]:
 def _header_says(header: str) -> _Said:
     word = header.strip().lower()
     if word.isascii() and word.isdigit() and len(word) <= 9:
-        return _Said(HEADER, number=int(word))
+        return _Said(BUDGET_HEADER, number=int(word))
     if word in {"off", "none"}:
-        return _Said(HEADER, switch=False)
+        return _Said(BUDGET_HEADER, switch=False)
     if word == "on":
-        return _Said(HEADER, switch=True)
-    return _Said(HEADER, level=_level(word, HEADER))
+        return _Said(BUDGET_HEADER, switch=True)
+    return _Said(BUDGET_HEADER, level=_level(word, BUDGET_HEADER))
 
 
 def _visible(body: Mapping[str, Any]) -> bool:

@@ -24,7 +24,7 @@ from gateway.api.relay import relay
 from gateway.api.respond import headers_of
 from gateway.api.route import route_router
 from gateway.config import Config
-from gateway.edge.errors import ApiError, internal_error
+from gateway.edge.errors import ApiError, internal_error, method_not_allowed
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.embedded_pools import run_embedded
@@ -39,7 +39,7 @@ CHAT_PATH = "/v1/chat/completions"
 
 
 class Thinkgate:
-    """The ASGI app. POSTs to the chat path take the short way, all else goes through FastAPI."""
+    """The ASGI app. The chat path takes the short way, all else goes through FastAPI."""
 
     def __init__(self, config: Config) -> None:
         metrics = Metrics()
@@ -71,7 +71,7 @@ class Thinkgate:
             service.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == CHAT_PATH and scope["method"] == "POST":
+        if scope["type"] == "http" and scope["path"] == CHAT_PATH:
             await self._chat(scope, receive, send)
         else:
             await self._rest(scope, receive, send)
@@ -110,12 +110,12 @@ def _answer_errors(app: FastAPI) -> None:
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        path = f"{request.method} {request.url.path[:200]}"
-        message = {404: f"There is no {path} here.", 405: f"{path} is not allowed."}.get(
-            error.status_code, str(error.detail)
-        )
-        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code)
-        return answer(request, ApiError(error.status_code, message, code=code, headers=dict(error.headers or {})))
+        path, headers = request.url.path[:200], dict(error.headers or {})
+        if error.status_code == 404:
+            return answer(request, ApiError(404, f"There is no {path} here.", code="not_found", headers=headers))
+        if error.status_code == 405:
+            return answer(request, method_not_allowed(request.method, path, headers.get("Allow", "")))
+        return answer(request, ApiError(error.status_code, str(error.detail), headers=headers))
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         return answer(request, ApiError(400, f"The request is not valid: {error}"[:2000], code="invalid_request"))

@@ -94,6 +94,7 @@ class Flight:
         self._thought: list[str] = []
         self._answered = False
         self._cuts = 0
+        self._phrase_tokens = 0
         self._leg_usage: Usage | None = None
         self._account = Account()
 
@@ -252,6 +253,7 @@ class Flight:
         self._entry.injected += onward.tokens
         self._account.completion += onward.tokens
         self._account.reasoning += onward.thought_tokens
+        self._phrase_tokens += onward.thought_tokens
         self._thought.append(onward.phrase)
         return onward
 
@@ -303,7 +305,8 @@ class Flight:
                 "how": self._plan.how,
                 "cap": self._plan.cap,
                 "source": self._plan.source,
-                "tokens": self._account.reasoning,
+                "tokens": self._account.reasoning - self._phrase_tokens,
+                "injected_tokens": entry.injected,
                 "ended_by": entry.ended_by,
             },
         }

@@ -62,6 +62,7 @@ def run(config: Config) -> None:
         access_log=False,
         log_config=None,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=int(config.server.drain),
         backlog=BACKLOG,

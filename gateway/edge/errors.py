@@ -42,6 +42,11 @@ def bad_request(message: str, *, param: str | None = None, code: str | None = No
     return ApiError(400, message, param=param, code=code)
 
 
+def method_not_allowed(method: str, path: str, allow: str) -> ApiError:
+    message = f"{method} is not allowed on {path}."
+    return ApiError(405, message, code="method_not_allowed", headers={"allow": allow} if allow else {})
+
+
 def model_not_found(model: str) -> ApiError:
     return ApiError(404, f"The model {model[:200]!r} does not exist here.", param="model", code="model_not_found")
 

@@ -21,8 +21,8 @@ from typing import Any, Protocol, TextIO, cast
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 PROMPT_STEP = 64
-"""Prompt tokens computed at a time. Between steps other requests get their turn and a closed connection is noticed;
-one core is not faster with the engine's own 2048, which block everything for ten seconds."""
+"""Prompt tokens computed at a time. Between two steps other requests get their turn, and one whose client left is
+dropped if it asked for `return_progress`. The engine's own 2048 is no faster on one core, and blocks it for seconds."""
 PROMPT_CACHE_MIB = 128
 """Memory for prompts that lost their slot. The engine's own default, 8 GiB, is more than a laptop can spare."""
 

@@ -95,7 +95,8 @@ class Supervisor:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        self._give_up("the embedded engine was stopped")
+        self._given_up = self._given_up or "the embedded engine was stopped"
+        self._settled.set()  # whoever waits in `ready` waits in vain
 
     async def _supervise(self) -> None:
         try:
@@ -223,8 +224,9 @@ class Supervisor:
 
     def _give_up(self, reason: str) -> None:
         self._url = None
-        self._given_up = self._given_up or reason
+        self._given_up = reason
         self._settled.set()
+        self._progress(reason)
 
     def _last_words(self) -> str:
         words = [line.strip() for line in self._log if line.strip()][-LAST_WORDS:]

@@ -6,7 +6,7 @@ Histograms reach to 22 minutes, since a thought may take that long.
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 DURATIONS = tuple(0.01 * 2**step for step in range(18))
@@ -21,6 +21,7 @@ class Metrics:
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self) -> None:
+        disable_created_metrics()  # a second series for each, that no board reads
         self.registry = registry = CollectorRegistry()
         self.requests = Counter(
             "thinkgate_requests_total",

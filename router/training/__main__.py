@@ -111,6 +111,7 @@ def judge(head: Head, splits: data.Splits, served: Encode, trained: Encode) -> d
             graded = np.array([row.complexity for row in rows], dtype=np.float32)
             hard = np.array([row.label == 1 for row in rows])
             card["complexity"] = {
+                "mean_absolute_error": round(float(np.abs(complexity - graded).mean()), 3),
                 "spearman": figures.rank_correlation(complexity, graded),
                 "spearman_within_reasoning": figures.rank_correlation(complexity[hard], graded[hard]),
             }

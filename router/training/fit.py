@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression
 
 from router.training.data import SEED
 
@@ -77,11 +77,18 @@ def fit_logistic(inputs: Floats, labels: NDArray[np.int64], weights: Floats) -> 
     return np.append(model.coef_[0], model.intercept_[0]).astype(np.float32)
 
 
-def fit_complexity(inputs: Floats, complexity: Floats, weights: Floats, gain: Floats) -> Floats:
-    """Ridge on the log-odds of the graded complexity, so that a sigmoid keeps the estimate in 0..1; constant last."""
-    bounded = np.clip(complexity, 0.02, 0.98)
-    model = Ridge(alpha=300.0).fit(inputs * gain, np.log(bounded / (1 - bounded)), weights)
-    return np.append(model.coef_ * gain, model.intercept_).astype(np.float32)
+def fit_complexity(inputs: Floats, graded: Floats, weights: Floats, gain: Floats) -> Floats:
+    """Logistic regression on the graded complexity, 0..1, as a soft label: a sigmoid gives back its expectation.
+
+    The constant comes last. Least squares on log-odds was tried and sank to the middle: a grade is not a logit.
+    """
+    scaled = inputs * gain
+    model = LogisticRegression(C=0.01, max_iter=500).fit(
+        np.concatenate((scaled, scaled)),
+        np.repeat([1, 0], len(graded)),
+        np.concatenate((weights * graded, weights * (1 - graded))),
+    )
+    return np.append(model.coef_[0] * gain, model.intercept_[0]).astype(np.float32)
 
 
 def fit_platt(logits: Floats, labels: NDArray[np.int64]) -> tuple[float, float]:

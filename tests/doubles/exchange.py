@@ -53,6 +53,8 @@ class Exchange:
     """What followed them: a closing phrase."""
     lead_in: str = ""
     """An answer's beginning the prompt held."""
+    paused: int = 0
+    """How often the socket to the gateway was full."""
     detected: float | None = None
     """When (monotonic) the double saw the gateway go, while it was generating."""
     _gate: asyncio.Event = field(default_factory=asyncio.Event)

@@ -107,6 +107,8 @@ def tokens(script: Script, turn: Turn, *, budget: int | None = None) -> Iterator
             token = think_token(script, i)
             whole += token
             yield Piece("think", token)
+        if script.quits:
+            return
         yield Piece("mark", f"\n{CLOSE}\n\n")
     elif not turn.closed:
         whole = ""

@@ -51,11 +51,13 @@ class Script:
     """Split each write into HTTP chunks of so many bytes, sent one by one; 0 does not split."""
     chunk_chars: int = 0
     """Raw formats only: cut the text every so many characters, through markers too."""
-    usage: str = "honest"
-    """`honest`, `lying` (numbers that cannot be true) or `none` (never sent)."""
+    tells: str = "honest"
+    """The truth about usage: `honest`, `lying` (numbers that cannot be true) or `none` (never sent)."""
     loop_after: int | None = None
     """From this thought token on, the same `loop_period` words come again and again."""
     loop_period: int = 7
+    quits: int = 0
+    """1: stop in mid-thought, with the finish reason of a good end."""
     times: int = 0
     """Faults happen to the first so many requests of this key, on whichever double; 0: to all."""
     status: int = 0
@@ -119,14 +121,11 @@ def _controls(said: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=65_536)
 def word(*seed: str | int) -> str:
-    """A pronounceable word that only this seed gives; about one in three carries a letter of two bytes."""
+    """Three letters that this seed gives, about as long as a real token; some vowels take two bytes."""
     bits = int.from_bytes(blake2b("/".join(map(str, seed)).encode(), digest_size=8).digest())
-    letters: list[str] = []
-    for _ in range(2 + bits % 2):
-        bits, consonant = divmod(bits >> 1, len(_CONSONANTS))
-        bits, vowel = divmod(bits, len(_VOWELS))
-        letters += _CONSONANTS[consonant], _VOWELS[vowel]
-    return "".join(letters)
+    bits, first = divmod(bits, len(_CONSONANTS))
+    bits, vowel = divmod(bits, len(_VOWELS))
+    return _CONSONANTS[first] + _VOWELS[vowel] + _CONSONANTS[bits % len(_CONSONANTS)]
 
 
 def think_token(script: Script, i: int) -> str:

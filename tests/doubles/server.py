@@ -107,6 +107,9 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._writable.clear()
+        if self.exchange is not None:
+            self.exchange.paused += 1
+            self.double.changed()
 
     def resume_writing(self) -> None:
         self._writable.set()

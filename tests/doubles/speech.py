@@ -114,7 +114,7 @@ def _note_start(double: Double, job: Job) -> None:
     start = start_of(job.script, turn)
     exchange.thought_given, exchange.ours_given, exchange.added = turn.thought, start.think, start.added
     exchange.lead_in = "" if start.answer else turn.answer
-    if turn.thought.strip() and not start.think:
+    if turn.thought.strip() and start.think < min(2, len(turn.thought.split())):
         double.violate("foreign-thought", f"{job.script.key} was to continue {turn.thought[:60]!r}")
 
 
@@ -193,7 +193,7 @@ class _Speaker:
         self.double.generated += len(step.ids)
 
     def _told(self) -> Usage:
-        return self.usage.lying() if self.script.usage == "lying" else self.usage
+        return self.usage.lying() if self.script.tells == "lying" else self.usage
 
     def _shown(self) -> Usage | None:
         return self._told() if self.job.told_throughout else None
@@ -205,7 +205,7 @@ class _Speaker:
 
     async def _end(self) -> None:
         self._account()
-        if self.job.include_usage and self.script.usage != "none":
+        if self.job.include_usage and self.script.tells != "none":
             self._batch += self.voice.usage(self._told())
         await self._flush(DONE)
         await self.wire.finish()

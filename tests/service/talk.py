@@ -167,8 +167,9 @@ class Socket:
 
 
 @asynccontextmanager
-async def socket_to(port: int) -> AsyncIterator[Socket]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def socket_to(port: int, *, limit: int = 65_536) -> AsyncIterator[Socket]:
+    """`limit`: bytes taken from the socket before anyone reads them."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=limit)
     try:
         yield Socket(reader, writer)
     finally:

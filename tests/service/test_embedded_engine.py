@@ -117,7 +117,7 @@ async def test_template(client: httpx.AsyncClient):
     assert thinking.endswith("France?<|im_end|>\n<|im_start|>assistant\n<think>\n")
 
     plain = await rendered(client, messages=FRANCE, chat_template_kwargs=OFF)
-    assert plain.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM. You give short")
+    assert "You give short, correct answers.<|im_end|>\n" in plain
     assert plain.endswith("France?<|im_end|>\n<|im_start|>assistant\n")
 
     own = await rendered(client, messages=[{"role": "system", "content": "Be brief."}, *FRANCE])
@@ -157,16 +157,24 @@ async def test_settings_reach_the_engine(client: httpx.AsyncClient):
     assert health.headers["access-control-allow-origin"] == "http://127.0.0.1"
 
 
-async def test_restarts_on_the_same_port_after_a_kill(engine: EmbeddedEngine):
-    url, pid = await engine.ready(), child_of(os.getpid())
-    os.kill(pid, signal.SIGKILL)
-    while engine.restarts == 0:
-        await asyncio.sleep(0.01)
-    assert await engine.ready() == url
-    assert engine.url == url
-    assert child_of(os.getpid()) != pid
-    async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
-        _, content, _ = await deltas(client, messages=FRANCE, chat_template_kwargs=OFF, max_tokens=40)
+async def test_restarts_on_the_same_port_after_a_kill():
+    crashed = asyncio.Event()
+    engine = EmbeddedEngine(
+        Embedded(context=512), progress=lambda message: crashed.set() if "restarting" in message else None
+    )
+    await engine.start()
+    try:
+        url, pid = await engine.ready(), child_of(os.getpid())
+        os.kill(pid, signal.SIGKILL)
+        await crashed.wait()
+        assert engine.url is None
+        assert await engine.ready() == url
+        assert engine.restarts == 1
+        assert child_of(os.getpid()) != pid
+        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+            _, content, _ = await deltas(client, messages=FRANCE, chat_template_kwargs=OFF, max_tokens=40)
+    finally:
+        await engine.aclose()
     assert "Paris" in "".join(content)
 
 

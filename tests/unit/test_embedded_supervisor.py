@@ -54,9 +54,22 @@ QUICK = Patience(backoff=0.001, grace=0.2, canary=10)
 
 
 class Watched:
-    def __init__(self, supervisor: Supervisor, messages: list[str]) -> None:
-        self.supervisor = supervisor
-        self.messages = messages
+    """A supervisor and what it has said so far."""
+
+    def __init__(self, command: list[str], patience: Patience) -> None:
+        self.messages: list[str] = []
+        self._said = asyncio.Event()
+        self.supervisor = Supervisor(command, label="a model (1 MB)", progress=self._hear, patience=patience)
+
+    def _hear(self, message: str) -> None:
+        self.messages.append(message)
+        self._said.set()
+
+    async def until(self, text: str, after: int) -> None:
+        """Waits for a message with the text, past the first `after` messages."""
+        while not any(text in message for message in self.messages[after:]):
+            self._said.clear()
+            await self._said.wait()
 
     async def pid(self) -> int:
         """Of the child that serves now; it tells itself."""
@@ -66,10 +79,9 @@ class Watched:
 
     async def crash(self) -> None:
         """Kills the serving child and waits until the next one serves."""
-        before = self.supervisor.restarts
-        os.kill(await self.pid(), signal.SIGKILL)
-        while self.supervisor.restarts == before:
-            await asyncio.sleep(0)
+        pid, said = await self.pid(), len(self.messages)
+        os.kill(pid, signal.SIGKILL)
+        await self.until("restarting", said)
         await self.supervisor.ready()
 
 
@@ -83,15 +95,12 @@ def run(tmp_path: Path) -> Run:
 
     @asynccontextmanager
     async def watch(mode: str, patience: Patience = QUICK) -> AsyncIterator[Watched]:
-        messages: list[str] = []
-        supervisor = Supervisor(
-            [sys.executable, str(script), mode], label="a model (1 MB)", progress=messages.append, patience=patience
-        )
-        supervisor.start()
+        watched = Watched([sys.executable, str(script), mode], patience)
+        watched.supervisor.start()
         try:
-            yield Watched(supervisor, messages)
+            yield watched
         finally:
-            await supervisor.aclose()
+            await watched.supervisor.aclose()
 
     return watch
 
@@ -136,7 +145,7 @@ async def test_old_crashes_are_forgiven(run: Run):
 
 async def test_gives_up_with_the_last_words(run: Run):
     async with run("crash") as watched:
-        with pytest.raises(EmbeddedUnavailable, match="crashed 5 times.*exited with code 3.*a line of log"):
+        with pytest.raises(EmbeddedUnavailable, match=r"crashed 5 times.*exited with code 3.*a line of log"):
             await watched.supervisor.ready()
         assert watched.supervisor.restarts == 4
         assert watched.supervisor.url is None
@@ -145,9 +154,9 @@ async def test_gives_up_with_the_last_words(run: Run):
 async def test_crashes_of_a_serving_child_count_too(run: Run):
     async with run("serve", Patience(crashes=2, backoff=0.001)) as watched:
         await watched.crash()
-        os.kill(await watched.pid(), signal.SIGKILL)
-        while watched.supervisor.url is not None:
-            await asyncio.sleep(0)
+        pid, said = await watched.pid(), len(watched.messages)
+        os.kill(pid, signal.SIGKILL)
+        await watched.until("crashed 2 times", said)
         with pytest.raises(EmbeddedUnavailable, match="crashed 2 times"):
             await watched.supervisor.ready()
 

