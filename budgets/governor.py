@@ -39,6 +39,9 @@ class Meter:
         if tokens is not None:
             self.told += tokens
 
+    def __add__(self, other: Meter) -> Meter:
+        return Meter(self.events + other.events, self.characters + other.characters, self.told + other.told)
+
     @property
     def tokens(self) -> int:
         """Tokens so far. One event is one token, unless events are too fat for that."""

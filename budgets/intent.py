@@ -115,7 +115,7 @@ def read_intent(body: Mapping[str, Any], header: str | None = None) -> Intent:
 
 
 def without_thinking_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the body without the fields that `read_intent` reads (`chat_template_kwargs` keeps what else it has)."""
+    """A copy of the body without the fields `read_intent` reads; `chat_template_kwargs` keeps whatever else it has."""
     kept = {key: value for key, value in body.items() if key not in TOP_LEVEL_FIELDS}
     kwargs = kept.get("chat_template_kwargs")
     if isinstance(kwargs, dict):

@@ -336,7 +336,7 @@ def embedded_default() -> Config:
     """What runs without a file: the engine inside, as both pools, on 127.0.0.1:8080."""
     demo_thinking = Thinking(
         max_cap=512,
-        caps=Caps(trivial=64, simple=96, moderate=128, hard=192, expert=256),
+        caps=Caps(trivial=64, simple=128, moderate=128, hard=192, expert=256),
         answer_reserve=96,
         closing_phrase="\n\nI have thought enough and will answer now.\n",
         answer_lead_in="The answer is",

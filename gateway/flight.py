@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from budgets import Governor, How, Plan, Ruling, split_usage
+from budgets import Governor, How, Meter, Plan, Ruling, split_usage
 from gateway.continuation import Continuation, continue_to_answer
 from gateway.deltas import Begin, Delta, Finish, Text, Usage
 from gateway.edge.errors import ApiError, deadline_passed, engine_broke_off
@@ -208,7 +208,7 @@ class Flight:
             elif isinstance(delta, Finish):
                 self._finishes[delta.index] = delta
             elif isinstance(delta, Usage):
-                self._leg_usage = delta
+                self._leg_usage = self._merge_usage(delta)
             elif isinstance(delta, Begin):
                 if delta.index not in self._begun:
                     self._begun.add(delta.index)
@@ -217,6 +217,13 @@ class Flight:
                 self._see_answer("…")
                 passed.append(delta)
         return passed, None
+
+    def _merge_usage(self, usage: Usage) -> Usage:
+        """llama-server reports each choice by itself, the others once for all; a later report may also correct one."""
+        known = self._leg_usage
+        if known is None or self._query.choices == 1:
+            return usage
+        return Usage(usage.prompt, known.completion + usage.completion, usage.cached)
 
     def _new_governor(self, index: int) -> Governor:
         cap = self._plan.cap
@@ -264,17 +271,20 @@ class Flight:
             return
         usage, self._leg_usage = self._leg_usage, None
         account = self._account
-        for governor in self._governors.values():
-            told = usage.completion if usage is not None and len(self._governors) == 1 else None
-            completion, reasoning = split_usage(told, governor.reasoning, governor.answer)
-            account.completion += completion
-            account.reasoning += reasoning
-        if usage is not None:
-            if not self._cuts:
-                account.prompt, account.cached = usage.prompt, usage.cached
-            elif not account.prompt:
-                # The first leg was cut before it could say; what the answer leg read is the prompt and the thought.
-                account.prompt = leg.prompt_tokens or max(1, usage.prompt - account.reasoning)
+        thought = sum((governor.reasoning for governor in self._governors.values()), Meter())
+        answer = sum((governor.answer for governor in self._governors.values()), Meter())
+        completion, reasoning = split_usage(usage.completion if usage is not None else None, thought, answer)
+        account.completion += completion
+        account.reasoning += reasoning
+        if account.prompt:
+            return
+        if usage is not None and not self._cuts:
+            account.prompt, account.cached = usage.prompt, usage.cached
+        elif leg.prompt is not None:
+            account.prompt, account.cached = leg.prompt.tokens, leg.prompt.cached
+        elif usage is not None:
+            # The first leg was cut before it could say; what this one read is the prompt and the thought.
+            account.prompt = max(1, usage.prompt - account.reasoning)
 
     def _settle_entry(self) -> None:
         entry, account = self._entry, self._account

@@ -17,7 +17,7 @@ from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engin
 from gateway.engines import Call, Profile
 from gateway.engines.ids import TOKENIZE_PATH
 from gateway.pools import Worker
-from gateway.reading import AnswerReader, Identity
+from gateway.reading import AnswerReader, Identity, Prompt
 from gateway.upstream import End, Response, UpstreamError, read_whole
 from gateway.wire import read_error
 
@@ -45,9 +45,8 @@ class Leg:
         self._headers = headers
         self._reader = AnswerReader(call, profile.format)
         self._response: Response | None = None
+        self._own_prompt: Prompt | None = None
         self._first: list[Delta] = []
-        self.prompt_tokens: int | None = None
-        """Tokens of the client's own prompt, where the engine was asked for their ids."""
         self._is_let_go = False
         worker.in_flight += 1
 
@@ -77,6 +76,11 @@ class Leg:
     @property
     def identity(self) -> Identity:
         return self._reader.identity or Identity("", 0, "")
+
+    @property
+    def prompt(self) -> Prompt | None:
+        """The client's own prompt, where the engine tells its length before it is done."""
+        return self._own_prompt or self._reader.prompt
 
     async def read(self) -> list[Delta] | None:
         """The deltas of one read, which may be none; None once the engine is done. Raises LegFailed."""
@@ -132,7 +136,7 @@ class Leg:
                 response.end(End.ABANDONED)
                 raise LegFailed(engine_broke_off("The engine could not tokenize."), retryable=True) from error
             response.end(End.FINISHED)
-            self.prompt_tokens = self.prompt_tokens or len(ids)
+            self._own_prompt = self._own_prompt or Prompt(len(ids))
         return ids
 
     async def _post(self, path: str, body: dict[str, Any]) -> Response:

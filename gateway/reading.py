@@ -24,6 +24,13 @@ class Identity(msgspec.Struct, frozen=True):
     model: str
 
 
+class Prompt(msgspec.Struct, frozen=True):
+    """The prompt's length in tokens, of which `cached` came from the engine's prefix cache."""
+
+    tokens: int
+    cached: int | None = None
+
+
 class AnswerReader:
     """One answer. After `is_over` nothing more is taken in; `failure` says that it ended badly."""
 
@@ -39,12 +46,14 @@ class AnswerReader:
         "failure",
         "identity",
         "is_over",
+        "prompt",
     )  # fmt: skip
 
     def __init__(self, call: Call, format: Format) -> None:  # noqa: A002 - the field's word
         self.identity: Identity | None = None
         self.failure: ApiError | None = None
         self.is_over = False
+        self.prompt: Prompt | None = None
         self._format = format
         self._start = call.start
         self._splits = call.engine_splits
@@ -108,6 +117,8 @@ class AnswerReader:
             return
         if self.identity is None:
             self.identity = Identity(chunk.id, chunk.created, chunk.model)
+        if chunk.prompt_progress is not None:
+            self.prompt = Prompt(chunk.prompt_progress.total, chunk.prompt_progress.cache)
         choices = chunk.choices or ()
         is_only_choice = len(choices) == 1
         for choice in choices:

@@ -46,6 +46,13 @@ class WireUsage(msgspec.Struct, gc=False):
     prompt_tokens_details: WirePromptDetails | None = None
 
 
+class WireProgress(msgspec.Struct, gc=False):
+    """llama-server's `prompt_progress`: how far it has read the prompt, in tokens."""
+
+    total: int = 0
+    cache: int = 0
+
+
 class WireChunk(msgspec.Struct, gc=False):
     id: str = ""
     created: int = 0
@@ -53,6 +60,7 @@ class WireChunk(msgspec.Struct, gc=False):
     object: str | None = None
     choices: list[WireChoice] | None = None
     usage: WireUsage | None = None
+    prompt_progress: WireProgress | None = None
     error: msgspec.Raw | None = None
 
 

@@ -9,7 +9,7 @@ import logging
 import sys
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 from gateway.config import LogFormat, Logs
 
@@ -21,6 +21,7 @@ def configure_logs(settings: Logs) -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.stdlib.ExtraAdder(),
+        _without_colors,
     ]
     as_json = settings.format is LogFormat.JSON
     last: list[Processor] = (
@@ -48,3 +49,10 @@ def configure_logs(settings: Logs) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+
+
+def _without_colors(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """uvicorn hangs a second, coloured copy of its message on every line."""
+    del logger, method
+    event.pop("color_message", None)
+    return event

@@ -133,11 +133,10 @@ class _Speaker:
             while live:
                 for choice in list(live):
                     await self._maybe_strike()
-                    self._take(choice)
+                    await self._take(choice)
                     if choice.ahead is None:
                         live.remove(choice)
                     await self._flush_if_full()
-            await self._maybe_strike(at_end=True)
             await self._end()
         except Struck:
             return
@@ -171,12 +170,14 @@ class _Speaker:
         for choice in self.choices:
             self._batch += self.voice.role(choice.index, self._shown())
 
-    def _take(self, choice: Choice) -> None:
-        if choice.ahead is None:
-            self._batch += self.voice.finish(choice.index, Step(), choice.reason, None)
-            return
-        step = choice.step()
+    async def _take(self, choice: Choice) -> None:
+        """The next event of a choice. A fault set for later than its last token strikes before its finish reason."""
+        step = choice.step() if choice.ahead is not None else Step()
         self._count(choice, step)
+        if choice.ahead is None and self.script.fault:
+            self._batch += self.voice.delta(choice.index, step, self._shown())
+            step = Step()
+            await self._maybe_strike(at_end=True)
         told = self._shown()
         if choice.ahead is None:
             self._batch += self.voice.finish(choice.index, step, choice.reason, told)

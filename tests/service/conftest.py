@@ -12,6 +12,7 @@ from tests.doubles.sglang import SglangDouble
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 
+BOUNDLESS = {"max_cap": 1_000_000}
 MODELS = ["v-model", "s-model", "l-model"]
 
 
@@ -25,9 +26,9 @@ def doubles(vllm: VllmDouble, sglang: SglangDouble, llama: LlamaDouble) -> dict[
 def served(gateway: Callable[..., Gateway], doubles: dict[str, Double]) -> Gateway:
     vllm, sglang, llama = doubles.values()
     pools = {
-        "vllm": pool(vllm, aliases=["v-alias"]),
-        "sglang": pool(sglang),
-        "llama": pool(llama),
+        "vllm": pool(vllm, aliases=["v-alias"], thinking=BOUNDLESS),
+        "sglang": pool(sglang, thinking=BOUNDLESS),
+        "llama": pool(llama, thinking=BOUNDLESS),
     }
     return gateway(config(pools)).wait_workers(3)
 

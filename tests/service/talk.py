@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from tests.doubles.script import ask, expected_answer, thought
+from tests.harness import PATIENCE
 
 JSON = {"content-type": "application/json"}
 
@@ -153,14 +154,16 @@ class Socket:
     async def read_until(self, marks: bytes, times: int = 1) -> bytes:
         """Read until `marks` has come so many times."""
         seen = b""
-        while seen.count(marks) < times:
-            data = await self.reader.read(65_536)
-            assert data, f"the gateway closed after {seen[-300:]!r}"
-            seen += data
+        async with asyncio.timeout(PATIENCE):
+            while seen.count(marks) < times:
+                data = await self.reader.read(65_536)
+                assert data, f"the gateway closed after {seen[-300:]!r}"
+                seen += data
         return seen
 
     async def read_all(self) -> bytes:
-        return await self.reader.read()
+        async with asyncio.timeout(PATIENCE):
+            return await self.reader.read()
 
     def leave(self) -> None:
         self.writer.transport.abort()

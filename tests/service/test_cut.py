@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.engine import Double
-from tests.doubles.exchange import End, Exchange
+from tests.doubles.exchange import End
 from tests.doubles.script import expected_answer, thought
 from tests.doubles.server import Host
 from tests.doubles.vllm import VllmDouble
@@ -54,9 +54,9 @@ def served(
     return gateway(config(pools)).wait_workers(7)
 
 
-def assert_cut(thought_seen: str, answer: str, legs: list[Exchange], key: str, cap: int = CAP) -> None:
+async def assert_cut(thought_seen: str, answer: str, double: Double, key: str, cap: int = CAP) -> None:
     """The thought ended at the cap, the second leg had it, and only it, and the answer is the one to it."""
-    first, second = legs
+    first, second = [await double.wait_end(leg) for leg in double.of(key)]
     seen, phrase, rest = thought_seen.partition(PHRASE)
     assert thought(key, 1000).startswith(seen.strip())
     assert 0.8 * cap <= len(seen.split()) <= cap
@@ -89,7 +89,7 @@ async def test_whatever_words_the_client_uses(served: Gateway, doubles: dict[str
     body, headers = DIALECTS[dialect]
     key = f"words-{dialect.replace('.', '-').replace('_', '-')}"
     told = await stream(served.url, chat("l-model", key, body=body, **LONG), headers)
-    assert_cut(told.thought, told.answer, doubles["l-model"].of(key), key)
+    await assert_cut(told.thought, told.answer, doubles["l-model"], key)
     assert told.headers["x-thinkgate-thinking-cap"].startswith(str(CAP))
 
 
@@ -97,7 +97,7 @@ class TestEveryEngine:
     async def test_streamed_it_is_one_seamless_answer(self, served: Gateway, model: str, double: Double) -> None:
         key = f"seamless-{model}"
         told = await stream(served.url, chat(model, key, body={"thinking_budget": CAP}, **LONG))
-        assert_cut(told.thought, told.answer, double.of(key), key)
+        await assert_cut(told.thought, told.answer, double, key)
         assert told.errors == []
         assert told.reasons == ["stop"]
         assert told.done
@@ -129,7 +129,7 @@ class TestEveryEngine:
         body = chat(model, key, stream=False, body={"thinking_budget": CAP}, **LONG)
         answer = (await post(served.url, body)).json()
         message = answer["choices"][0]["message"]
-        assert_cut(message["reasoning_content"], message["content"], double.of(key), key)
+        await assert_cut(message["reasoning_content"], message["content"], double, key)
         assert answer["thinkgate"]["thinking"]["ended_by"] == "cap"
         assert answer["choices"][0]["finish_reason"] == "stop"
 
@@ -138,7 +138,7 @@ class TestEveryEngine:
         key = f"raw-{model}"
         controls: dict[str, Any] = {"format": "raw", **LONG}
         told = await stream(served.url, chat(model, key, body={"thinking_budget": CAP}, **controls))
-        assert_cut(told.thought, told.answer, double.of(key), key)
+        await assert_cut(told.thought, told.answer, double, key)
 
     async def test_a_short_thought_is_left_alone(self, served: Gateway, model: str, double: Double) -> None:
         key = f"short-{model}"
@@ -199,7 +199,7 @@ class TestNative:
 class TestLimits:
     async def test_the_operators_ceiling_holds(self, served: Gateway, doubles: dict[str, Double]) -> None:
         told = await stream(served.url, chat("small", "ceiling", body={"thinking_budget": 9_999}, **LONG))
-        assert_cut(told.thought, told.answer, doubles["v-model"].of("ceiling"), "ceiling", cap=16)
+        await assert_cut(told.thought, told.answer, doubles["v-model"], "ceiling", cap=16)
         assert report_of(told)["cap"] == 16
 
     async def test_a_lead_in_begins_the_answer(self, served: Gateway, doubles: dict[str, Double]) -> None:

@@ -122,7 +122,7 @@ async def test_a_client_that_does_not_read_stops_the_reading_of_the_engine(
     """Back-pressure is the socket's: what the client does not take is not heaped up in the gateway."""
     key = f"slow-{model}"
     async with socket_to(served.port, limit=1024) as client:
-        await client.send_chat(chat(model, key, think=2_000_000, burst=64, body={"thinking_budget": 32_768}))
+        await client.send_chat(chat(model, key, think=2_000_000, burst=64, body={"thinking_budget": 1_000_000}))
         exchange = await double.wait_for(key, tokens=1)
         await double.until(lambda: bool(exchange.paused) or not double.active, "a full socket")
         assert exchange.paused

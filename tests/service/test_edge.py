@@ -46,7 +46,6 @@ class TestKeys:
             None,
             "",
             "Bearer",
-            "Bearer ",
             "Bearer wrong",
             f"Basic {ALICE}",
             ALICE,
@@ -202,13 +201,14 @@ async def test_the_clients_headers_stay_here(served: Gateway, vllm: VllmDouble) 
 
 
 async def test_no_secret_and_no_prompt_in_logs_or_metrics(served: Gateway) -> None:
-    await post(served.url, chat("v-model", "quiet", text="my canary prompt"), headers=AS_ALICE)
-    await post(served.url, chat("v-model", "quiet", status=500, text="my canary prompt"), headers=AS_ALICE)
+    await post(served.url, chat("v-model", "quiet", text="my private prompt"), headers=AS_ALICE)
+    await post(served.url, chat("v-model", "quiet", status=500, text="my private prompt"), headers=AS_ALICE)
     await post(served.url, chat("canary-model", "quiet"), headers=AS_ALICE)
     await post(served.url, b'{"canary": ', headers={"authorization": f"Bearer {ALICE}x"})
     async with httpx.AsyncClient() as client:
         metrics = (await client.get(f"{served.url}/metrics")).text
     for place in (served.log_text(), metrics):
         assert "canary" not in place
+        assert "private prompt" not in place
         assert POOL_KEY not in place
     assert "alice" in served.log_text()
