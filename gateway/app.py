@@ -56,6 +56,7 @@ class Thinkgate:
         Raises EmbeddedUnavailable when a pool wants the embedded engine and a piece of it is missing.
         """
         service = self.service
+        service.routing.warm_up()
         try:
             async with run_embedded(service), asyncio.TaskGroup() as group:
                 watches = [

@@ -25,6 +25,10 @@ class Routing:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="router")
         self._running: dict[Ask, asyncio.Future[Decision]] = {}
 
+    def warm_up(self) -> None:
+        """Let the encoder run once: its first run is many times slower, and would miss the first request's deadline."""
+        self._thread.submit(self._classifier.decide, Ask("How many primes are there below one hundred?"))
+
     async def decide(self, ask: Ask) -> Decision:
         """The verdict; after `deadline` seconds the lexical one, while the encoder's still goes into the cache."""
         loop = asyncio.get_running_loop()
