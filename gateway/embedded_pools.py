@@ -28,13 +28,19 @@ async def run_embedded(service: Service) -> AsyncGenerator[None]:
     await engine.start()
 
     async def adopt() -> None:
+        """Hand the engine's address to its pools, again whenever a restart has changed it."""
+        known = ""
         try:
-            url = await engine.ready()
+            while True:
+                if (url := await engine.ready()) != known:
+                    known = url
+                    for pool in pools:
+                        pool.adopt(WORKER_NAME, url)
+                await asyncio.sleep(1)
         except EmbeddedUnavailable as error:
             log.error("the embedded engine is not available", reason=str(error))
-            return
-        for pool in pools:
-            pool.adopt(WORKER_NAME, url)
+            for pool in pools:
+                pool.problem = str(error)
 
     adopting = asyncio.create_task(adopt())
     try:

@@ -17,6 +17,8 @@ from budgets import Governor, How, Meter, Plan, Ruling, split_usage
 from gateway.continuation import Continuation, continue_to_answer
 from gateway.deltas import Begin, Delta, Finish, Text, Usage
 from gateway.edge.errors import ApiError, deadline_passed, engine_broke_off
+from gateway.edge.request_id import HEADER as REQUEST_ID
+from gateway.edge.request_id import leg_id
 from gateway.engines import Call
 from gateway.ledger import EndedBy, Entry, Ledger, Outcome
 from gateway.leg import Leg, LegFailed
@@ -149,9 +151,10 @@ class Flight:
             self._entry.kinds.append(kind if len(tried) == 1 else "retry")
             self._entry.legs += 1
             self._entry.worker = worker.name
-            request_id = f"{self._query.request_id}-{self._entry.legs}"
-            headers = {**self._pool.headers, "x-request-id": request_id, "accept": "text/event-stream"}
-            return await Leg.launch(worker, call, self._pool.profile, self._pool.config.timeouts, headers)
+            names = {REQUEST_ID: leg_id(self._query.request_id, self._entry.legs), "accept": "text/event-stream"}
+            return await Leg.launch(
+                worker, call, self._pool.profile, self._pool.config.timeouts, {**self._pool.headers, **names}
+            )
 
         def worth_another_try(error: BaseException) -> bool:
             if not isinstance(error, LegFailed) or not error.retryable:
@@ -326,6 +329,8 @@ class Flight:
         self._entry.outcome = Outcome.REJECTED if error.status < 500 or error.status == 503 else Outcome.FAILED
         self._entry.status = error.status
         self._entry.problem = error.code or str(error.status)
+        if self._entry.first_token is not None:
+            error.headers.setdefault("x-should-retry", "false")  # an SDK's retry would burn the same GPU time again
         if self._leg is not None:
             self._leg.end(End.ABANDONED)
         await sink.fail(error)

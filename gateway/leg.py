@@ -128,14 +128,15 @@ class Leg:
         ids: list[int] = []
         for question in self.call.tokenize:
             response = await self._post(TOKENIZE_PATH, question)
-            if response.status != 200:
-                raise await self._refusal(response)
             try:
+                if response.status != 200:
+                    raise await self._refusal(response)
                 ids += msgspec.json.decode(await read_whole(response), type=_Tokenized).tokens
+                response.end(End.FINISHED)
             except (msgspec.DecodeError, UpstreamError) as error:
-                response.end(End.ABANDONED)
                 raise LegFailed(engine_broke_off("The engine could not tokenize."), retryable=True) from error
-            response.end(End.FINISHED)
+            finally:
+                response.end(End.ABANDONED)
             self._own_prompt = self._own_prompt or Prompt(len(ids))
         return ids
 

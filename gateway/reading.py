@@ -12,7 +12,7 @@ from gateway import sse
 from gateway.deltas import Begin, Delta, Finish, Opaque, Text, ToolCalls, Usage
 from gateway.edge.errors import ApiError, engine_broke_off, engine_refused
 from gateway.engines import Call
-from gateway.wire import MalformedEvent, WireChoice, count_ids, decode, extras_of, read_error
+from gateway.wire import MalformedEvent, WireChoice, count_ids, decode, extras_of, read_error, said
 from parsers import ChoiceParser, Format
 
 
@@ -110,7 +110,7 @@ class AnswerReader:
         except MalformedEvent:
             self._fail(engine_broke_off("The engine's stream is not readable."))
             return
-        if chunk.error is not None or chunk.object == "error":
+        if said(chunk.error) is not None or chunk.object == "error":
             body = read_error(event)
             status = body.code if body.code is not None and 400 <= body.code < 600 else 500
             self._fail(engine_refused(status, body, {}))
@@ -138,7 +138,7 @@ class AnswerReader:
             reasoning, content, key, calls = None, choice.text, "text", None
         else:
             reasoning = delta.reasoning_content or delta.reasoning
-            content, calls = delta.content, delta.tool_calls
+            content, calls = delta.content, said(delta.tool_calls)
             key = "content" if content else "reasoning_content" if delta.reasoning_content else "reasoning"
         extras = extras_of(choice)
         parser = self._parser(choice.index)
@@ -154,7 +154,7 @@ class AnswerReader:
                 tokens, extras = (None if tokens is None else 0), None
         if calls is not None:
             self._flush(choice.index, parser)
-            self._deltas.append(ToolCalls(choice.index, calls.copy(), extras))
+            self._deltas.append(ToolCalls(choice.index, calls, extras))
             extras = None
         if choice.finish_reason is not None:
             self._flush(choice.index, parser)

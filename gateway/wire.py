@@ -12,6 +12,9 @@ import msgspec
 
 from gateway.deltas import Extras
 
+ABSENT = msgspec.Raw(b"")
+"""A raw field that was not sent. (`Raw | None` would not do: in a union msgspec reads nothing but the null.)"""
+
 
 class MalformedEvent(ValueError):
     """An event that is not a chunk at all: the stream cannot be trusted any further."""
@@ -22,7 +25,7 @@ class WireDelta(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    tool_calls: msgspec.Raw | None = None
+    tool_calls: msgspec.Raw = ABSENT
 
 
 class WireChoice(msgspec.Struct, gc=False):
@@ -30,10 +33,10 @@ class WireChoice(msgspec.Struct, gc=False):
     delta: WireDelta | None = None
     text: str | None = None
     finish_reason: str | None = None
-    logprobs: msgspec.Raw | None = None
-    token_ids: msgspec.Raw | None = None
-    stop_reason: msgspec.Raw | None = None
-    matched_stop: msgspec.Raw | None = None
+    logprobs: msgspec.Raw = ABSENT
+    token_ids: msgspec.Raw = ABSENT
+    stop_reason: msgspec.Raw = ABSENT
+    matched_stop: msgspec.Raw = ABSENT
 
 
 class WirePromptDetails(msgspec.Struct, gc=False):
@@ -61,7 +64,7 @@ class WireChunk(msgspec.Struct, gc=False):
     choices: list[WireChoice] | None = None
     usage: WireUsage | None = None
     prompt_progress: WireProgress | None = None
-    error: msgspec.Raw | None = None
+    error: msgspec.Raw = ABSENT
 
 
 class EngineErrorBody(msgspec.Struct, gc=False):
@@ -86,10 +89,16 @@ def decode(data: bytes) -> WireChunk:
 
 def extras_of(choice: WireChoice) -> Extras | None:
     """The choice's extras, None where there are none."""
-    logprobs, ids, stop, matched = choice.logprobs, choice.token_ids, choice.stop_reason, choice.matched_stop
+    logprobs, ids = said(choice.logprobs), said(choice.token_ids)
+    stop, matched = said(choice.stop_reason), said(choice.matched_stop)
     if logprobs is None and ids is None and stop is None and matched is None:
         return None
-    return Extras(_kept(logprobs), _kept(ids), _kept(stop), _kept(matched))
+    return Extras(logprobs, ids, stop, matched)
+
+
+def said(raw: msgspec.Raw) -> msgspec.Raw | None:
+    """A raw field, None where it was not sent or is null. A copy: it would keep the whole event alive."""
+    return None if raw is ABSENT or bytes(raw) == b"null" else raw.copy()
 
 
 def count_ids(extras: Extras | None) -> int | None:
@@ -125,8 +134,3 @@ def read_error(data: bytes | msgspec.Raw) -> EngineErrorBody:
         param=param if isinstance(param, str) else None,
         code=code if isinstance(code, int) and not isinstance(code, bool) else None,
     )
-
-
-def _kept(raw: msgspec.Raw | None) -> msgspec.Raw | None:
-    # A Raw points into the decoder's buffer; a copy lets the event go.
-    return None if raw is None else raw.copy()

@@ -40,12 +40,6 @@ class Metrics:
         wanted = labels.items()
         return sum(value for sample, given, value in self.samples if sample == name and wanted <= given.items())
 
-    def labels(self, name: str) -> list[dict[str, str]]:
-        return [given for sample, given, _ in self.samples if sample == name]
-
-    def names(self) -> set[str]:
-        return {name for name, _, _ in self.samples}
-
 
 class Gateway:
     """`with Gateway(config, folder) as gateway:` — or let the `gateway` fixture do it."""

@@ -6,6 +6,7 @@ gateway's all the same.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from gateway import sse
 from gateway.api.respond import ClientGone, headers_of, read_body, send_error, send_json, start, while_client_stays
 from gateway.api.sinks import STREAM_HEADERS
-from gateway.edge.errors import ApiError, bad_request, engine_failed, engine_refused
+from gateway.edge.errors import ApiError, bad_request, engine_failed, engine_refused, engine_silent
 from gateway.edge.hygiene import checked
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
@@ -64,7 +65,11 @@ class Relay(Response):
         try:
             worker = pool.pick()
             headers = {**pool.headers, REQUEST_ID: shown[REQUEST_ID]}
-            response = await worker.client.post(self._path, headers, msgspec.json.encode(body))
+            async with asyncio.timeout(pool.config.timeouts.first_token):
+                response = await worker.client.post(self._path, headers, msgspec.json.encode(body))
+        except TimeoutError:
+            await send_error(send, engine_silent(pool.config.timeouts.first_token), shown)
+            return
         except UpstreamError as error:
             await send_error(send, engine_failed(error), shown)
             return

@@ -27,8 +27,9 @@ FORBIDDEN = frozenset(
         "encoder_urls",
         "num_items_assigned",
         "need_wait_for_mm_inputs",
-        # SGLang unpickles this one: code execution.
+        # Code execution: SGLang unpickles the one, vLLM imports the classes named in the other.
         "custom_logit_processor",
+        "logits_processors",
         # Placement and identity inside the cluster are the gateway's to give.
         "routed_dp_rank",
         "data_parallel_rank",
@@ -37,12 +38,14 @@ FORBIDDEN = frozenset(
         # A template from a client runs in the engine.
         "chat_template",
         "lora_path",
+        # Another client's open session in the engine.
+        "session_params",
     }
 )
 """Refused with 400: whoever sends them means them, and silence would be worse."""
 
-STRIPPED = frozenset({"priority", "cache_salt", "extra_key"})
-"""Taken out in silence: scheduling class and cache namespace belong to the operator; an answer is the same without."""
+STRIPPED = frozenset({"priority", "cache_salt", "extra_key", "session_id"})
+"""Taken out in silence: scheduling and cache belong to the operator; an answer is the same without them."""
 
 _R1_NAMES = ("deepseek-r1", "deepseek_r1", "r1-distill")
 

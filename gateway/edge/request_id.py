@@ -6,7 +6,8 @@ import re
 import secrets
 
 HEADER = "x-request-id"
-_SANE = re.compile(r"[A-Za-z0-9._-]{1,128}")
+LONGEST = 128
+_SANE = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST}}}")
 
 
 def request_id(given: str | None) -> str:
@@ -14,3 +15,9 @@ def request_id(given: str | None) -> str:
     if given is not None and _SANE.fullmatch(given):
         return given
     return "tg-" + secrets.token_hex(12)
+
+
+def leg_id(request: str, leg: int) -> str:
+    """The id an engine sees: each leg has its own, since vLLM takes it for the generation's, and keeps to the limit."""
+    suffix = f"-{leg}"
+    return request[: LONGEST - len(suffix)] + suffix

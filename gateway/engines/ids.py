@@ -2,7 +2,8 @@
 
 vLLM and SGLang both answer `/tokenize` for messages (the ids their chat route would have rendered) and for text, and
 both take ids as the `prompt` of `/v1/completions`. Templates that drop, double or strip a thought in a last assistant
-message never come into play. The price: no tool parser on that route, and no images (ids hold only placeholders).
+message never come into play. The price: no tool parser on that route, no images (ids hold only placeholders), and
+log probabilities in another shape.
 """
 
 from __future__ import annotations
@@ -28,17 +29,37 @@ _SAMPLING = (
     "frequency_penalty",
     "repetition_penalty",
     "logit_bias",
+    "bad_words",
+    "allowed_token_ids",
+    "repetition_detection",
+    "vllm_xargs",
+    "custom_params",
     "stop",
     "stop_token_ids",
+    "stop_regex",
+    "include_stop_str_in_output",
+    "no_stop_trim",
     "ignore_eos",
+    "skip_special_tokens",
+    "spaces_between_special_tokens",
+    "return_token_ids",
+    "stream_interval",
     "user",
+    # Grammars bind the answer alone, on both routes: the prompt has left the thought behind.
+    "response_format",
+    "structured_outputs",
+    "regex",
+    "ebnf",
 )
-"""Chat fields that mean the same on /v1/completions, on both engines."""
+"""Chat fields that mean the same on /v1/completions; what only one of the engines knows, the other ignores."""
+
+_CHAT_ONLY = ("tools", "functions", "logprobs", "documents", "continue_final_message", "truncate_prompt_tokens")
+"""Chat fields that a prompt of ids cannot honour, or that make the prompt another one than /tokenize renders."""
 
 
 def is_plain_text(body: Mapping[str, Any]) -> bool:
-    """No tools, no grammar, no images, one choice: what a prompt of ids can carry."""
-    if body.get("tools") or body.get("response_format") or (body.get("n") or 1) > 1:
+    """No tools, no log probabilities, no images, one choice: what a prompt of ids can carry."""
+    if any(body.get(name) for name in _CHAT_ONLY) or (body.get("n") or 1) > 1:
         return False
     return not any(_has_media(message) for message in cast("list[Mapping[str, Any]]", body["messages"]))
 
@@ -47,8 +68,10 @@ def answer_by_ids(first: Call, prefix: Prefix, profile: Profile, limit: int | No
     """The answer leg. Where the prompt did not open the thought, the model had opened it, and so does the prefix."""
     chat = first.body
     render = {key: chat[key] for key in ("model", "messages", "chat_template_kwargs") if key in chat}
-    opening = "" if first.start is Start.OPEN else f"{profile.format.open[0]}\n"
-    text = f"{opening}{prefix.thought}{profile.format.close[0]}\n\n{prefix.answer}"
+    opening = "" if first.start is Start.OPEN else profile.format.open[0]
+    # An engine that splits leaves the newline after the marker to the thought, the gateway's own parser takes it away.
+    seam = "\n" if opening and not prefix.thought.startswith("\n") else ""
+    text = f"{opening}{seam}{prefix.thought}{profile.format.close[0]}\n\n{prefix.answer}"
     body: dict[str, Any] = {key: chat[key] for key in _SAMPLING if chat.get(key) is not None}
     if isinstance(chat.get("seed"), int):
         body["seed"] = chat["seed"] + 1  # the same seed again would draw the thought's numbers once more

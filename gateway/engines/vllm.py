@@ -13,12 +13,15 @@ from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
 from gateway.engines.ids import answer_by_ids, is_plain_text
 
+CAP_FIELD = "thinking_token_budget"
+"""The native cap; the engine names it where it refuses it."""
+
 
 class VllmDialect:
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan)
         if plan.how is How.NATIVE and plan.cap is not None:
-            shaped["thinking_token_budget"] = plan.cap
+            shaped[CAP_FIELD] = plan.cap
         return Call(CHAT_PATH, shaped, start_of(profile, plan), profile.engine_splits)
 
     def can_continue(self, body: Mapping[str, Any]) -> bool:

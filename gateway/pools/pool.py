@@ -35,6 +35,8 @@ class Pool:
             engine_splits=config.engine_splits,
         )
         self.workers: list[Worker] = [connect(_short(url), url, config) for url in config.workers]
+        self.problem = ""
+        """Why there can be no worker at all; for the embedded engine, which may be missing or given up."""
         self._turn = 0
         self._native_cap = config.thinking.native_cap and config.engine is EngineKind.VLLM
 
@@ -73,11 +75,10 @@ class Pool:
             self._native_cap = False
             log.warning("native cap not honoured, cutting from now on", pool=self.name)
 
-    def adopt(self, name: str, url: str) -> Worker:
+    def adopt(self, name: str, url: str) -> None:
         """Take in a worker that is not in the config: the embedded engine's, once it listens."""
-        worker = connect(name, url, self.config)
-        self.workers = [worker]
-        return worker
+        self.close()
+        self.workers = [connect(name, url, self.config)]
 
     def pick(self, tried: Collection[Worker] = ()) -> Worker:
         """The next ready worker, one not yet tried if there is any. Raises ApiError (503)."""
@@ -89,7 +90,9 @@ class Pool:
         return fresh[self._turn % len(fresh)]
 
     def unavailable(self) -> ApiError:
-        reasons = "; ".join(sorted({worker.reason for worker in self.workers})) or "it is still starting"
+        reasons = (
+            self.problem or "; ".join(sorted({worker.reason for worker in self.workers})) or "it is still starting"
+        )
         return not_ready(f"No worker of the pool {self.name!r} is ready: {reasons}.")
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from tests.doubles.script import Script
 
@@ -42,7 +42,6 @@ class Exchange:
     status: int = 0
     end: End = End.RUNNING
     script: Script | None = None
-    generating: bool = False
     think_tokens: int = 0
     answer_tokens: int = 0
     thought_given: str = ""
@@ -62,10 +61,6 @@ class Exchange:
     @property
     def path(self) -> str:
         return urlsplit(self.target).path
-
-    @property
-    def query(self) -> dict[str, str]:
-        return dict(parse_qsl(urlsplit(self.target).query))
 
     @property
     def json(self) -> Any:
@@ -93,11 +88,9 @@ class Exchange:
     def peer_left(self) -> None:
         if self.end is End.RUNNING and self.is_generation:
             self.end, self.detected = End.ABORTED, monotonic()
-        self.generating = False
         self.double.changed()
 
     def ended(self) -> None:
-        self.generating = False
         if self.end is End.RUNNING:
             self.end = End.FINISHED if self.status < 400 else End.REFUSED
         self.double.changed()

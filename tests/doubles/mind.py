@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count as count_up
 from typing import Any, Final, Literal
 
-from tests.doubles.script import Script, answer_token, proof, script_for, think_token
+from tests.doubles.script import Script, answer_token, proof, think_token
 
 OPEN: Final = "<think>"
 CLOSE: Final = "</think>"
@@ -158,7 +158,3 @@ def read_prefix(turn: Turn, prefix: str) -> None:
     turn.answer = answer.strip()
     if turn.closed and not turn.thought:
         turn.thinking = False
-
-
-def script_of(turn: Turn, default: Script) -> Script:
-    return script_for(turn.user, default)

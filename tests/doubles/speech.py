@@ -83,7 +83,6 @@ async def speak(double: Double, job: Job) -> None:
         raise Refused(script.status, f"The double answers {script.status}.", retry_after=script.retry_after)
     if script.error_first and not job.stream:
         raise Refused(script.error_first, "The double refuses this.")
-    exchange.generating = True
     double.changed()
     await asyncio.sleep(script.headers_ms / 1000)
     choices = [Choice(i, _sample(job.plan, i)) for i in range(job.n)]
