@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PORT ?= 8080
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help venv serve test check bench format docs train clean
+.PHONY: help venv serve test test-engines check bench format docs train clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -35,6 +35,9 @@ serve: $(VENV)/.served  ## Run the gateway with the embedded engine on 127.0.0.1
 
 test: $(VENV)/.developed tests/clients/node/node_modules  ## Run all tests
 	@$(BIN)/pytest -q
+
+test-engines: $(VENV)/.developed  ## Run the tests against a real vLLM: THINKGATE_VLLM_URL=http://127.0.0.1:8000 make test-engines
+	@$(BIN)/pytest -q tests/engines
 
 # The Node SDK's tests skip where there is no npm.
 tests/clients/node/node_modules: tests/clients/node/package.json

@@ -82,6 +82,11 @@ class ScriptedResponse:
         self.tape = tape or Tape()
         self._script = list(script)
 
+    @property
+    def is_read(self) -> bool:
+        """Has everything it had to say been read?"""
+        return not self._script
+
     async def read(self) -> bytes:
         await self.tape.pause()
         if not self._script:

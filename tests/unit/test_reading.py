@@ -152,8 +152,12 @@ def test_extras_without_text_are_passed_on_whole() -> None:
 
 def test_usage_may_come_with_the_finish_or_after_it() -> None:
     usage = {"prompt_tokens": 4, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}}
-    assert reader().feed(words("a") + chunk({}, finish="stop", usage=usage))[-2:] == [Finish(0, "stop"), Usage(4, 2, 3)]
-    assert reader().feed(chunk(None, usage=usage)) == [Usage(4, 2, 3)]
+    beside, after = words("a") + chunk({}, finish="stop", usage=usage), chunk({}, finish="stop") + chunk(None, usage=usage)
+    for events in (beside, after):
+        *_, finish, told = reader().feed(events)
+        assert finish == Finish(0, "stop")
+        assert isinstance(told, Usage)
+        assert (told.prompt, told.completion, told.cached) == (4, 2, 3)
     assert not any(isinstance(delta, Usage) for delta in reader().feed(chunk({"content": "a"}, usage=None)))
 
 
