@@ -82,7 +82,7 @@ class _Said:
 def read_intent(body: Mapping[str, Any], header: str | None = None) -> Intent:
     """The Intent of a request body (OpenAI chat, OpenRouter, Anthropic, Qwen/DashScope, DeepSeek, vLLM, NIM dialects).
 
-    Precedence: off beats everything but a positive number, which it contradicts; a number beats a level; a level
+    Precedence: off beats a level, and contradicts a positive number and a bare "on"; a number beats a level; a level
     beats a bare switch; the header counts only where the body is silent. Raises IntentError on a wrong type, an
     unknown word, or two fields that contradict each other (`conflicting_thinking_params`).
     """
@@ -168,7 +168,7 @@ def _thinking_says(thinking: object) -> Iterator[_Said]:
         return
     fields = _mapping(thinking, "thinking")
     kind = fields.get("type")
-    if kind not in {"enabled", "disabled", "adaptive", "auto"}:
+    if kind not in ("enabled", "disabled", "adaptive", "auto"):  # a tuple: what a client sends may not be hashable
         raise IntentError(
             "`thinking.type` must be `enabled`, `disabled` or `adaptive`", param="thinking.type", code="invalid_value"
         )

@@ -120,7 +120,8 @@ def make_plan(intent: Intent, policy: Policy, *, complexity: float, limit: int |
         cap, source = max(1, limit - reserve), "max_tokens"
     if policy.how is How.NONE and intent.cap is not None:
         raise IntentError(
-            "this pool's engine cannot hold thinking to a number of tokens",
+            "this pool's engine cannot hold this request to a number of thinking tokens"
+            " (not with tools, logprobs, images or n > 1, unless it has a cap of its own)",
             param=intent.source,
             code="unsupported_value",
         )

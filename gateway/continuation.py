@@ -5,7 +5,9 @@ Arithmetic and text; the flight starts the leg.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from budgets import Plan, trim_thought
 from gateway.deltas import Delta, Text
@@ -15,6 +17,9 @@ from parsers import Field
 
 CHARACTERS_A_TOKEN = 4
 """For the length of phrases the gateway puts in itself; a few tokens, counted so that usage adds up."""
+
+_GRAMMARS = ("response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema")
+"""Fields that bind the answer to a grammar: OpenAI's, vLLM's, SGLang's, llama-server's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +34,37 @@ class Continuation:
     thought_tokens: int
 
 
-def continue_to_answer(first: Call, thought: str, pool: Pool, plan: Plan, *, used: int) -> Continuation | None:
-    """The leg from a closed thought to the answer, None where the engine cannot.
+def continue_to_answer(
+    first: Call, thought: str, said: str, pool: Pool, plan: Plan, *, used: int
+) -> Continuation | None:
+    """The leg from a closed thought to the answer; None where the engine cannot, or no token is left.
 
-    `used` is in completion tokens. The engine goes on from the thought trimmed to a clean break; the client keeps all
-    it has seen, and sees the closing phrase too, since the model was given it as its own.
+    `said` is what was answered already, by a model that thought again; `used` is in completion tokens. The engine goes
+    on from the thought trimmed to a clean break; the client keeps all it has seen, and sees the closing phrase too,
+    since the model was given it as its own.
     """
     thinking = pool.config.thinking
-    phrase, lead_in = thinking.closing_phrase, thinking.answer_lead_in
-    thought_tokens, answer_tokens = _tokens(phrase), _tokens(lead_in)
-    limit = None
-    if plan.limit is not None:
-        limit = max(1, plan.limit - used - thought_tokens - answer_tokens)
-    prefix = Prefix(thought=trim_thought(thought) + phrase, answer=lead_in)
-    call = pool.dialect.answer(first, prefix, pool.profile, limit)
+    phrase = thinking.closing_phrase
+    lead_in = "" if said or _is_bound(first.body) else thinking.answer_lead_in
+    room = None if plan.limit is None else plan.limit - used
+    if room is not None:
+        if room < 1:
+            return None
+        if _tokens(phrase) + _tokens(lead_in) > room // 2:
+            phrase = lead_in = ""  # what little the client allows belongs to the answer
+    tokens = _tokens(phrase) + _tokens(lead_in)
+    prefix = Prefix(thought=trim_thought(thought) + (phrase or "\n"), answer=said or lead_in)
+    call = pool.dialect.answer(first, prefix, pool.profile, None if room is None else room - tokens)
     if call is None:
         return None
-    spoken: list[Delta] = [Text(0, Field.REASONING, phrase)]
-    if lead_in:
-        spoken.append(Text(0, Field.CONTENT, lead_in))
-    return Continuation(call, spoken, phrase, thought_tokens + answer_tokens, thought_tokens)
+    words = ((Field.REASONING, phrase), (Field.CONTENT, lead_in))
+    spoken: list[Delta] = [Text(0, field, text) for field, text in words if text]
+    return Continuation(call, spoken, phrase, tokens, _tokens(phrase))
+
+
+def _is_bound(body: Mapping[str, Any]) -> bool:
+    """Must the answer follow a grammar? Then it begins with the grammar's first words, not with ours."""
+    return any(body.get(name) for name in _GRAMMARS) and body.get("response_format") != {"type": "text"}
 
 
 def _tokens(text: str) -> int:

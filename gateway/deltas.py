@@ -62,6 +62,8 @@ class Usage(msgspec.Struct, gc=False):
     prompt: int
     completion: int
     cached: int | None = None
+    is_running: bool = False
+    """Told beside a choice: a total so far, to be replaced by the next."""
 
 
 class Opaque(msgspec.Struct, gc=False):

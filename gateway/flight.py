@@ -8,18 +8,19 @@ deltas become bytes and what a verdict means are other rooms' business.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from budgets import Governor, How, Meter, Plan, Ruling, split_usage
 from gateway.continuation import Continuation, continue_to_answer
-from gateway.deltas import Begin, Delta, Finish, Text, Usage
+from gateway.deltas import Begin, Delta, Finish, Text, ToolCalls, Usage
 from gateway.edge.errors import ApiError, deadline_passed, engine_broke_off
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import leg_id
 from gateway.engines import Call
+from gateway.engines.vllm import CAP_FIELD
 from gateway.ledger import EndedBy, Entry, Ledger, Outcome
 from gateway.leg import Leg, LegFailed
 from gateway.pools import Pool, Worker
@@ -94,6 +95,7 @@ class Flight:
         self._begun: set[int] = set()
         self._finishes: dict[int, Finish] = {}
         self._thought: list[str] = []
+        self._said: list[str] = []
         self._answered = False
         self._cuts = 0
         self._phrase_tokens = 0
@@ -125,8 +127,7 @@ class Flight:
             self._ledger.close(self._entry, self._loop.time())
 
     async def _fly(self, sink: Sink) -> None:
-        call = self._pool.dialect.chat(self._query.body, self._pool.profile, self._plan)
-        leg = await self._launch(call, "first")
+        call, leg = await self._take_off()
         self._identity = leg.identity
         while True:
             ruling = await self._stream(leg, sink)
@@ -137,6 +138,23 @@ class Flight:
             await sink.write(onward.spoken, self._identity)
             leg = await self._launch(onward.call, "answer", stay=leg.worker)
         await sink.land(self._landing())
+
+    async def _take_off(self) -> tuple[Call, Leg]:
+        """The first leg. An engine that refuses to be told a cap (vLLM without a reasoning parser) is not told again:
+        this pool's thoughts are cut from now on, this request's too."""
+        pool = self._pool
+        call = pool.dialect.chat(self._query.body, pool.profile, self._plan)
+        try:
+            return call, await self._launch(call, "first")
+        except LegFailed as failed:
+            if self._plan.how is not How.NATIVE or failed.error.status != 400 or CAP_FIELD not in failed.error.message:
+                raise
+            pool.native_cap_failed()
+            self._plan = replace(self._plan, how=pool.policy(self._query.body).how)
+            if self._plan.how is How.NONE and self._query.intent.cap is not None:
+                raise
+        call = pool.dialect.chat(self._query.body, pool.profile, self._plan)
+        return call, await self._launch(call, "first")
 
     async def _launch(self, call: Call, kind: str, *, stay: Worker | None = None) -> Leg:
         """A leg that generates: on `stay`, whose cache is warm, if it can; else elsewhere, while nothing was generated.
@@ -207,6 +225,7 @@ class Flight:
                         return passed, ruling
                 else:
                     governor.watch_answer(delta.text, delta.tokens)
+                    self._said.append(delta.text)
                     self._see_answer(delta.text)
             elif isinstance(delta, Finish):
                 self._finishes[delta.index] = delta
@@ -217,14 +236,15 @@ class Flight:
                     self._begun.add(delta.index)
                     passed.append(delta)
             else:
-                self._see_answer("…")
+                if isinstance(delta, ToolCalls):
+                    self._see_answer("…")
                 passed.append(delta)
         return passed, None
 
     def _merge_usage(self, usage: Usage) -> Usage:
         """llama-server reports each choice by itself, the others once for all; a later report may also correct one."""
         known = self._leg_usage
-        if known is None or self._query.choices == 1:
+        if known is None or self._query.choices == 1 or known.is_running or usage.is_running:
             return usage
         return Usage(usage.prompt, known.completion + usage.completion, usage.cached)
 
@@ -252,7 +272,12 @@ class Flight:
         onward = None
         if self._cuts < MAX_CUTS and self._plan.how in {How.CUT, How.NATIVE} and self._query.choices == 1:
             onward = continue_to_answer(
-                first, "".join(self._thought), self._pool, self._plan, used=self._account.completion
+                first,
+                "".join(self._thought),
+                "".join(self._said),
+                self._pool,
+                self._plan,
+                used=self._account.completion,
             )
         if onward is None:
             if ruling is not None:
@@ -265,6 +290,7 @@ class Flight:
         self._account.reasoning += onward.thought_tokens
         self._phrase_tokens += onward.thought_tokens
         self._thought.append(onward.phrase)
+        self._said += [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
         return onward
 
     def _settle_leg(self) -> None:
@@ -304,7 +330,7 @@ class Flight:
             finishes.append(Finish(index, reason, finish.extras))
         entry = self._entry
         if self._thought and entry.ended_by is None:
-            entry.ended_by = EndedBy.MODEL
+            entry.ended_by = EndedBy.CAP if self._is_at_native_cap else EndedBy.MODEL
         if finishes[0].reason == "length":
             entry.outcome = Outcome.LENGTH
         else:
@@ -324,6 +350,12 @@ class Flight:
             },
         }
         return Landing(finishes, self._account, report)
+
+    @property
+    def _is_at_native_cap(self) -> bool:
+        """vLLM does not say that its cap has acted; it counts a newline that the prompt put after the open marker."""
+        cap = self._plan.cap
+        return self._plan.how is How.NATIVE and cap is not None and self._account.reasoning >= cap - 1
 
     async def _fail(self, sink: Sink, error: ApiError) -> None:
         self._entry.outcome = Outcome.REJECTED if error.status < 500 or error.status == 503 else Outcome.FAILED

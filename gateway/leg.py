@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from gateway.config import Timeouts
-from gateway.deltas import Begin, Delta
-from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_refused, engine_silent
+from gateway.deltas import Begin, Delta, Opaque
+from gateway.edge.errors import ApiError, bad_request, engine_broke_off, engine_failed, engine_refused, engine_silent
 from gateway.engines import Call, Profile
 from gateway.engines.ids import TOKENIZE_PATH
 from gateway.pools import Worker
@@ -103,16 +103,16 @@ class Leg:
             self._response.end(how)
 
     async def _begin(self) -> None:
-        body = {**self.call.body, "prompt": await self._prompt_ids()} if self.call.tokenize else self.call.body
+        body = await self._by_ids() if self.call.tokenize else self.call.body
         self._response = response = await self._post(self.call.path, body)
         if response.status != 200:
             raise await self._refusal(response)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             raise LegFailed(engine_broke_off("The engine did not answer with a stream."), retryable=True)
-        while not self._reader.is_over and all(isinstance(delta, Begin) for delta in self._first):
+        while not self._reader.is_over and all(isinstance(delta, Begin | Opaque) for delta in self._first):
             self._first += await self._fill()
         failure = self._reader.failure
-        if failure is not None and all(isinstance(delta, Begin) for delta in self._first):
+        if failure is not None and all(isinstance(delta, Begin | Opaque) for delta in self._first):
             raise LegFailed(failure, retryable=failure.status == 429 or failure.status >= 500)
 
     async def _fill(self) -> list[Delta]:
@@ -124,25 +124,39 @@ class Leg:
             return []
         return self._reader.feed(data)
 
-    async def _prompt_ids(self) -> list[int]:
+    async def _by_ids(self) -> dict[str, Any]:
+        """The body with the ids it goes on from, asking for no more tokens than fit: vLLM refuses a `max_tokens` beyond
+        its context. (SGLang tells the tokenizer's length, which may be more than it serves: there it is no help.)"""
         ids: list[int] = []
+        context: int | None = None
         for question in self.call.tokenize:
             response = await self._post(TOKENIZE_PATH, question)
             try:
                 if response.status != 200:
                     raise await self._refusal(response)
-                ids += msgspec.json.decode(await read_whole(response), type=_Tokenized).tokens
+                found = msgspec.json.decode(await read_whole(response), type=_Tokenized)
                 response.end(End.FINISHED)
             except (msgspec.DecodeError, UpstreamError) as error:
                 raise LegFailed(engine_broke_off("The engine could not tokenize."), retryable=True) from error
             finally:
                 response.end(End.ABANDONED)
+            ids += found.tokens
+            context = found.max_model_len
             self._own_prompt = self._own_prompt or Prompt(len(ids))
-        return ids
+        body = {**self.call.body, "prompt": ids}
+        if context is not None:
+            body["max_tokens"] = max(1, min(body["max_tokens"], context - len(ids)))
+        return body
 
     async def _post(self, path: str, body: dict[str, Any]) -> Response:
         try:
-            return await self.worker.client.post(path, self._headers, msgspec.json.encode(body))
+            raw = msgspec.json.encode(body)
+        except RecursionError as error:
+            raise LegFailed(
+                bad_request("The body is nested too deeply.", code="invalid_json"), retryable=False
+            ) from error
+        try:
+            return await self.worker.client.post(path, self._headers, raw)
         except UpstreamError as error:
             raise LegFailed(engine_failed(error), retryable=True) from error
 
@@ -158,3 +172,4 @@ class Leg:
 
 class _Tokenized(msgspec.Struct):
     tokens: list[int]
+    max_model_len: int | None = None

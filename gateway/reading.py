@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from gateway import sse
-from gateway.deltas import Begin, Delta, Finish, Opaque, Text, ToolCalls, Usage
+from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls, Usage
 from gateway.edge.errors import ApiError, engine_broke_off, engine_refused
 from gateway.engines import Call
-from gateway.wire import MalformedEvent, WireChoice, count_ids, decode, extras_of, read_error, said
+from gateway.wire import EngineErrorBody, MalformedEvent, WireChoice, count_ids, decode, extras_of, read_error, said
 from parsers import ChoiceParser, Format
 
 
@@ -108,15 +108,14 @@ class AnswerReader:
         try:
             chunk = decode(event)
         except MalformedEvent:
-            self._fail(engine_broke_off("The engine's stream is not readable."))
+            body = read_error(event) if event.startswith(b"{") and b'"error"' in event else None
+            self._fail(_refused(body) if body else engine_broke_off("The engine's stream is not readable."))
             return
         if said(chunk.error) is not None or chunk.object == "error":
-            body = read_error(event)
-            status = body.code if body.code is not None and 400 <= body.code < 600 else 500
-            self._fail(engine_refused(status, body, {}))
+            self._fail(_refused(read_error(event)))
             return
         if self.identity is None:
-            self.identity = Identity(chunk.id, chunk.created, chunk.model)
+            self.identity = Identity(chunk.id or "", int(chunk.created or 0), chunk.model or "")
         if chunk.prompt_progress is not None:
             self.prompt = Prompt(chunk.prompt_progress.total, chunk.prompt_progress.cache)
         choices = chunk.choices or ()
@@ -127,8 +126,8 @@ class AnswerReader:
         if usage is not None and usage.completion_tokens is not None:
             details = usage.prompt_tokens_details
             cached = details.cached_tokens if details is not None else None
-            self._deltas.append(Usage(usage.prompt_tokens, usage.completion_tokens, cached))
-        elif not choices:
+            self._deltas.append(Usage(usage.prompt_tokens or 0, usage.completion_tokens, cached, bool(choices)))
+        elif not choices and chunk.prompt_progress is None:
             self._deltas.append(Opaque(event))
 
     def _take_choice(self, choice: WireChoice, event: bytes | None) -> None:
@@ -141,6 +140,10 @@ class AnswerReader:
             content, calls = delta.content, said(delta.tool_calls)
             key = "content" if content else "reasoning_content" if delta.reasoning_content else "reasoning"
         extras = extras_of(choice)
+        ending = None
+        if extras is not None and choice.finish_reason is not None:  # what stopped it belongs to the end, not to a word
+            ending = Extras(stop_reason=extras.stop_reason, matched_stop=extras.matched_stop)
+            extras = Extras(extras.logprobs, extras.token_ids)
         parser = self._parser(choice.index)
         if content or reasoning:
             is_plain = calls is None and choice.finish_reason is None and not (content and reasoning)
@@ -159,7 +162,9 @@ class AnswerReader:
         if choice.finish_reason is not None:
             self._flush(choice.index, parser)
             self._finished.add(choice.index)
-            self._deltas.append(Finish(choice.index, choice.finish_reason, extras))
+            if ending is not None and extras is not None:
+                ending = Extras(extras.logprobs, extras.token_ids, ending.stop_reason, ending.matched_stop)
+            self._deltas.append(Finish(choice.index, choice.finish_reason, ending))
         elif extras is not None and event is not None and not (content or reasoning):
             self._deltas.append(Opaque(event))
 
@@ -174,3 +179,8 @@ class AnswerReader:
     def _flush(self, index: int, parser: ChoiceParser) -> None:
         for piece in parser.finish():
             self._deltas.append(Text(index, piece.field, piece.text))
+
+
+def _refused(body: EngineErrorBody) -> ApiError:
+    status = body.code if body.code is not None and 400 <= body.code < 600 else 500
+    return engine_refused(status, body, {})

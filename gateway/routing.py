@@ -8,8 +8,12 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+import structlog
+
 from gateway.observe.metrics import Metrics
 from router import Ask, Classifier, Decision
+
+log = structlog.get_logger("thinkgate.router")
 
 MAX_WAITING = 64
 """Prompts in the encoder's queue from which on newcomers get the lexical verdict at once: they would miss anyway."""
@@ -51,6 +55,9 @@ class Routing:
             async with asyncio.timeout(self._deadline):
                 return await asyncio.shield(running)
         except TimeoutError:
+            return self._classifier.lexical(ask)
+        except Exception:
+            log.exception("encoder failed")
             return self._classifier.lexical(ask)
 
     def close(self) -> None:

@@ -20,8 +20,8 @@ class EventTooLong(ValueError):
 
 
 def event(data: bytes) -> bytes:
-    """One event with this single-line payload."""
-    return b"data: " + data + b"\n\n"
+    """One event with this payload."""
+    return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
 
 
 class Splitter:
@@ -79,9 +79,9 @@ class Splitter:
 
     def _normalise(self, chunk: bytes) -> bytes:
         """CRLF and CR become LF; a CR at the end may still be half of a CRLF."""
-        if self._after_cr and chunk.startswith(b"\n"):
-            chunk = chunk[1:]
         if chunk:
+            if self._after_cr and chunk.startswith(b"\n"):
+                chunk = chunk[1:]
             self._after_cr = chunk.endswith(b"\r")
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 

@@ -128,6 +128,7 @@ class Connection(asyncio.Protocol):
             return
         self._on_drained = then
         self._chunks.clear()
+        self._buffered = 0
         self._resume()
         self._drain_timer = self._loop.call_later(patience, self.abort)
 
@@ -140,6 +141,7 @@ class Connection(asyncio.Protocol):
         self._on_drained = None
         if self._transport is not None and not self._transport.is_closing():
             self._transport.abort()
+            self._on_lost(self)  # its place is free now, not when the loop comes round to `connection_lost`
 
     # --- asyncio.Protocol
 
@@ -184,6 +186,10 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     # --- httptools callbacks
+
+    def on_message_begin(self) -> None:
+        if self._is_complete:  # a second answer to one request: whose would it be?
+            raise ValueError("bytes after the end of the answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._raw_headers[name.decode("latin-1").lower()] = value.decode("latin-1")

@@ -44,7 +44,7 @@ class WirePromptDetails(msgspec.Struct, gc=False):
 
 
 class WireUsage(msgspec.Struct, gc=False):
-    prompt_tokens: int = 0
+    prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: WirePromptDetails | None = None
 
@@ -57,9 +57,9 @@ class WireProgress(msgspec.Struct, gc=False):
 
 
 class WireChunk(msgspec.Struct, gc=False):
-    id: str = ""
-    created: int = 0
-    model: str = ""
+    id: str | None = None
+    created: float | None = None
+    model: str | None = None
     object: str | None = None
     choices: list[WireChoice] | None = None
     usage: WireUsage | None = None

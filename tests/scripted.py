@@ -1,4 +1,4 @@
-"""Stand-ins for the streaming path: scripted engines behind the `Client` and `Response` protocols, and a recording sink.
+"""Stand-ins for the streaming path: scripted engines behind `Client` and `Response`, and a sink that records.
 
 All of them note what happens on one `Tape`, which can also cancel the running flight at its n-th await.
 """

@@ -93,8 +93,10 @@ class Emitter:
         if delta.raw_key == key:
             return sse.event(raw)
         # In JSON text every quote is escaped, so `"reasoning":` can be nothing but a key, and the delta's comes first.
-        renamed = raw.replace(f'"{delta.raw_key}":'.encode(), f'"{key}":'.encode(), 1)
-        return sse.event(renamed) if renamed is not raw and renamed != raw else None
+        theirs, ours = f'"{delta.raw_key}":'.encode(), f'"{key}":'.encode()
+        if theirs not in raw or ours in raw:  # where both are there, one would come twice
+            return None
+        return sse.event(raw.replace(theirs, ours, 1))
 
     def _text(self, delta: Text, parts: list[bytes]) -> None:
         if delta.field is Field.REASONING:

@@ -22,6 +22,8 @@ from parsers import Field
 class _Choice:
     reasoning: list[str] = field(default_factory=list[str])
     content: list[str] = field(default_factory=list[str])
+    is_inside: bool = False
+    """Is an inline thought open?"""
     calls: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     logprobs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     token_ids: list[int] | None = None
@@ -44,11 +46,19 @@ class Assembler:
             elif isinstance(delta, Text):
                 choice = self._choices.setdefault(delta.index, _Choice())
                 is_thought = delta.field is Field.REASONING
-                (choice.reasoning if is_thought else choice.content).append(delta.text)
+                if is_thought and self._output is ReasoningOutput.INLINE:
+                    choice.content += (delta.text,) if choice.is_inside else (INLINE_OPEN, delta.text)
+                    choice.is_inside = True
+                elif is_thought:
+                    choice.reasoning.append(delta.text)
+                else:
+                    _close_inline(choice)
+                    choice.content.append(delta.text)
                 if not (is_thought and self._output is ReasoningOutput.HIDDEN):
                     _add_extras(choice, delta.extras)
             elif isinstance(delta, ToolCalls):
                 choice = self._choices.setdefault(delta.index, _Choice())
+                _close_inline(choice)
                 _add_calls(choice.calls, delta.calls)
                 _add_extras(choice, delta.extras)
 
@@ -58,6 +68,7 @@ class Assembler:
         choices: list[dict[str, Any]] = []
         for finish in landing.finishes:
             choice = self._choices.get(finish.index, _Choice())
+            _close_inline(choice)
             _add_extras(choice, finish.extras)
             shown: dict[str, Any] = {
                 "index": finish.index,
@@ -85,8 +96,6 @@ class Assembler:
 
     def _message(self, choice: _Choice) -> dict[str, Any]:
         reasoning, content = "".join(choice.reasoning), "".join(choice.content)
-        if self._output is ReasoningOutput.INLINE and reasoning:
-            content = f"{INLINE_OPEN}{reasoning}{INLINE_CLOSE}{content}"
         message: dict[str, Any] = {"role": "assistant", "content": content or (None if choice.calls else "")}
         if self._output in {ReasoningOutput.REASONING_CONTENT, ReasoningOutput.BOTH}:
             message["reasoning_content"] = reasoning or None
@@ -97,24 +106,36 @@ class Assembler:
         return message
 
 
+def _close_inline(choice: _Choice) -> None:
+    if choice.is_inside:
+        choice.is_inside = False
+        choice.content.append(INLINE_CLOSE)
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Fragment(msgspec.Struct):
+    index: int = 0
+    id: str | None = None
+    function: _Function | None = None
+
+
 def _add_calls(calls: dict[int, dict[str, Any]], fragments: msgspec.Raw) -> None:
     """Merge streamed fragments: id, type and name come once, arguments in pieces."""
     try:
-        found = msgspec.json.decode(fragments, type=list[dict[str, Any]])
+        found = msgspec.json.decode(fragments, type=list[_Fragment])
     except msgspec.DecodeError:
         return
     for fragment in found:
-        place = fragment.get("index", 0)
-        call = calls.setdefault(
-            place if isinstance(place, int) else 0, {"id": None, "type": "function", "function": {}}
-        )
-        if fragment.get("id"):
-            call["id"] = fragment["id"]
-        function: dict[str, Any] = fragment.get("function") or {}
-        known = call["function"]
-        if function.get("name"):
-            known["name"] = function["name"]
-        known["arguments"] = known.get("arguments", "") + (function.get("arguments") or "")
+        call = calls.setdefault(fragment.index, {"id": None, "type": "function", "function": {}})
+        call["id"] = fragment.id or call["id"]
+        function, known = fragment.function or _Function(), call["function"]
+        if function.name:
+            known["name"] = function.name
+        known["arguments"] = known.get("arguments", "") + (function.arguments or "")
 
 
 def _add_extras(choice: _Choice, extras: Extras | None) -> None:

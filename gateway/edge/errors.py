@@ -18,6 +18,10 @@ MAX_RETRY_AFTER = 60
 """Seconds. OpenAI's Python SDK gives up beyond 120, its Node SDK sleeps whatever it is told."""
 
 
+_TOO_LONG = ("maximum context length", "context length of", "available context size")
+"""How vLLM, SGLang and llama-server say that a prompt does not fit."""
+
+
 @dataclass(slots=True)
 class ApiError(Exception):
     """An answer in OpenAI's error shape."""
@@ -90,7 +94,9 @@ def engine_refused(status: int, body: EngineErrorBody, headers: Mapping[str, str
     if status in {401, 403}:  # the pool's key is wrong: not something the client can mend
         return ApiError(502, "The engine refused the gateway's key.", "server_error", code="engine_auth")
     if 400 <= status < 500:
-        return ApiError(status, message, param=body.param, code=body.type)
+        param = body.param.removeprefix("body.") if body.param is not None else None  # vLLM says where it found it
+        is_too_long = any(words in message for words in _TOO_LONG)
+        return ApiError(status, message, param=param, code="context_length_exceeded" if is_too_long else body.type)
     return ApiError(502, message, "server_error", code="engine_error")
 
 

@@ -99,6 +99,8 @@ def fold_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
 
 
 def _with_prefix(text: str, content: object) -> object:
+    if not text:
+        return content
     if isinstance(content, list):
         return [{"type": "text", "text": text + "\n\n"}, *cast("list[object]", content)]
     return f"{text}\n\n{content}" if content else text

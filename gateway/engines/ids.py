@@ -17,9 +17,6 @@ from parsers import Start
 COMPLETIONS_PATH = "/v1/completions"
 TOKENIZE_PATH = "/tokenize"
 
-UNSAID_LIMIT = 4_096
-"""Tokens of answer after a cut, when the client set no limit: unsaid, both engines stop at 16 on this route."""
-
 _SAMPLING = (
     "temperature",
     "top_p",
@@ -64,8 +61,11 @@ def is_plain_text(body: Mapping[str, Any]) -> bool:
     return not any(_has_media(message) for message in cast("list[Mapping[str, Any]]", body["messages"]))
 
 
-def answer_by_ids(first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call:
-    """The answer leg. Where the prompt did not open the thought, the model had opened it, and so does the prefix."""
+def answer_by_ids(first: Call, prefix: Prefix, profile: Profile, limit: int) -> Call:
+    """The answer leg, of `limit` tokens at most: unsaid, both engines would stop at 16 on this route.
+
+    Where the prompt did not open the thought, the model had opened it, and so does the prefix.
+    """
     chat = first.body
     render = {key: chat[key] for key in ("model", "messages", "chat_template_kwargs") if key in chat}
     opening = "" if first.start is Start.OPEN else profile.format.open[0]
@@ -76,7 +76,7 @@ def answer_by_ids(first: Call, prefix: Prefix, profile: Profile, limit: int | No
     if isinstance(chat.get("seed"), int):
         body["seed"] = chat["seed"] + 1  # the same seed again would draw the thought's numbers once more
     body |= {"model": chat["model"], "stream": True, "stream_options": {"include_usage": True}}
-    body["max_tokens"] = limit if limit is not None else UNSAID_LIMIT
+    body["max_tokens"] = limit
     tokenize = (
         {**render, "add_generation_prompt": True},
         {"model": chat["model"], "prompt": text, "add_special_tokens": False},

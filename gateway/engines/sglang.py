@@ -14,6 +14,9 @@ from budgets import Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
 from gateway.engines.ids import answer_by_ids, is_plain_text
 
+UNSAID_LIMIT = 4_096
+"""Tokens of answer after a cut, when the client set no limit: SGLang refuses too many, and does not say how many fit."""
+
 
 class SglangDialect:
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
@@ -23,7 +26,7 @@ class SglangDialect:
         return is_plain_text(body)
 
     def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
-        call = answer_by_ids(first, prefix, profile, limit)
+        call = answer_by_ids(first, prefix, profile, UNSAID_LIMIT if limit is None else limit)
         # vLLM wants to be told, SGLang's /tokenize does as its chat route does when the field is absent.
         render = {key: value for key, value in call.tokenize[0].items() if key != "add_generation_prompt"}
         return replace(call, tokenize=(render, *call.tokenize[1:]))

@@ -16,6 +16,9 @@ from gateway.engines.ids import answer_by_ids, is_plain_text
 CAP_FIELD = "thinking_token_budget"
 """The native cap; the engine names it where it refuses it."""
 
+WHOLE_CONTEXT = 10_000_000
+"""More tokens than any context: the leg brings it down to what the engine says it has left."""
+
 
 class VllmDialect:
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
@@ -28,4 +31,4 @@ class VllmDialect:
         return is_plain_text(body)
 
     def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
-        return answer_by_ids(first, prefix, profile, limit)
+        return answer_by_ids(first, prefix, profile, WHOLE_CONTEXT if limit is None else limit)

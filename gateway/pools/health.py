@@ -65,8 +65,12 @@ class HealthWatch:
                 return f"/v1/models answers {answer.status_code}"
             if engine in _CHECKS_MODEL and self._pool.profile.model not in _listed(answer):
                 return f"the model {self._pool.profile.model!r} is not listed"
+        except httpx.TimeoutException:
+            return "it does not answer in time"
+        except httpx.ConnectError:
+            return "it refuses connections"
         except httpx.HTTPError as error:
-            return type(error).__name__
+            return f"its answer is broken ({type(error).__name__})"
         return None
 
     def _move(self, worker: Worker, state: State, reason: str) -> None:

@@ -37,10 +37,6 @@ class Registry:
         """The names shown under /v1/models: routes first, then each pool's model."""
         return self._listed
 
-    @property
-    def is_ready(self) -> bool:
-        return all(pool.is_ready for pool in self.pools.values())
-
     def find(self, model: str) -> Choice:
         """Raises ApiError (404, `model_not_found`)."""
         choice = self._choices.get(model)

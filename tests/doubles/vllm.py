@@ -163,6 +163,12 @@ class VllmDouble(Double):
                 f"max_tokens must be at least 1, got {limit}. (parameter=max_tokens, value={limit})",
                 param="max_tokens",
             )
+        if limit is not None and limit > self.context:
+            message = (
+                f"max_tokens={limit} cannot be greater than max_model_len={self.context}. Please request fewer output "
+                f"tokens. (parameter=max_tokens, value={limit})"
+            )
+            raise Refused(400, message, param="max_tokens")
         if "stream_options" in body and not body.get("stream"):
             message = "Stream options can only be defined when `stream=True`. (parameter=stream_options)"
             raise Refused(400, message, param="stream_options")

@@ -70,7 +70,9 @@ def test_every_dialect_becomes_one_intent(
         ("High", ON, None, "high"),
     ],
 )
-def test_the_header_counts_where_the_body_is_silent(header: str, mode: Mode, cap: int | None, level: str | None) -> None:
+def test_the_header_counts_where_the_body_is_silent(
+    header: str, mode: Mode, cap: int | None, level: str | None
+) -> None:
     assert read_intent({}, header) == Intent(mode, cap, level, True, "x-thinking-budget")
     assert read_intent({"thinking_budget": 3}, header).cap == 3
 

@@ -77,7 +77,11 @@ NASTY = [
 @pytest.mark.parametrize("text", NASTY)
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_renaming_in_raw_bytes_changes_the_key_and_nothing_else(text: str, ascii_only: bool) -> None:
-    before = {"id": '"reasoning":', "model": "m", "choices": [{"index": 0, "delta": {"reasoning": text}, "x": '"reasoning":'}]}
+    before = {
+        "id": '"reasoning":',
+        "model": "m",
+        "choices": [{"index": 0, "delta": {"reasoning": text}, "x": '"reasoning":'}],
+    }
     raw = json.dumps(before, ensure_ascii=ascii_only).encode()
     said = Text(0, Field.REASONING, text, raw=raw, raw_key="reasoning")
     [after] = parse(Emitter("m", ReasoningOutput.REASONING_CONTENT).encode([said], ENGINE))
@@ -96,7 +100,9 @@ def test_renaming_in_raw_bytes_changes_the_key_and_nothing_else(text: str, ascii
         {"reasoning": "hm", "reasoning_content": "hm"},
     ],
 )
-def test_an_engine_that_sends_both_names_loses_no_thought(output: ReasoningOutput, delta: dict[str, str | None]) -> None:
+def test_an_engine_that_sends_both_names_loses_no_thought(
+    output: ReasoningOutput, delta: dict[str, str | None]
+) -> None:
     """Two keys of one name in one object: JSON readers take the last, which may be null."""
     reader = AnswerReader(Call("", {}, Start.OPEN, True), lookup("think"))
     data = Emitter("m", output).encode(reader.feed(chunk(delta)), ENGINE)
@@ -133,7 +139,9 @@ def test_raw_bytes_never_show_another_model_or_a_second_id(model: str, identitie
 def test_inline_opens_and_closes_once_a_choice() -> None:
     emitter = Emitter("m", ReasoningOutput.INLINE)
     deltas: list[Delta] = [Begin(0), Begin(1), thought("a"), Text(1, Field.REASONING, "x"), thought("b")]
-    data = emitter.encode(deltas, ENGINE) + emitter.encode([Text(0, Field.CONTENT, "c"), Text(0, Field.CONTENT, "d")], ENGINE)
+    data = emitter.encode(deltas, ENGINE) + emitter.encode(
+        [Text(0, Field.CONTENT, "c"), Text(0, Field.CONTENT, "d")], ENGINE
+    )
     data += emitter.land(landing(Finish(0, "stop"), Finish(1, "length")), include_usage=False)
     told = {0: "", 1: ""}
     for event in parse(data):
@@ -154,7 +162,9 @@ def test_inline_closes_before_a_tool_call() -> None:
 
 def test_extras_stand_where_openai_and_vllm_put_them() -> None:
     extras = Extras(msgspec.Raw(b'{"content":[]}'), msgspec.Raw(b"[1]"), msgspec.Raw(b'"END"'), msgspec.Raw(b"2"))
-    [event] = parse(Emitter("m", ReasoningOutput.REASONING).encode([Text(0, Field.CONTENT, "a", extras=extras)], ENGINE))
+    [event] = parse(
+        Emitter("m", ReasoningOutput.REASONING).encode([Text(0, Field.CONTENT, "a", extras=extras)], ENGINE)
+    )
     choice = event["choices"][0]
     assert (choice["logprobs"], choice["token_ids"], choice["stop_reason"], choice["matched_stop"]) == (
         {"content": []},

@@ -1,116 +1,23 @@
-"""One request over scripted engines: retries, cuts, continuations, failures, and what is left behind after each."""
+"""One request over scripted engines: retries, choices, failures, a client that leaves; the books after each."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any
 
 import pytest
+from tenacity import wait_fixed
 
-from budgets import How, Plan
-from gateway.config import EngineKind, ReasoningOutput, Timeouts
-from gateway.deltas import Delta, Text
-from gateway.flight import Flight
-from gateway.ledger import EndedBy, Entry, Ledger, Outcome
-from gateway.observe.metrics import Metrics
-from gateway.pools import Pool
-from gateway.query import read_chat
+from gateway import flight
+from gateway.config import Timeouts
+from gateway.deltas import Delta
+from gateway.ledger import EndedBy, Outcome
 from gateway.upstream import End, UpstreamError, UpstreamFault
 from parsers import Field
-from router import Decision, Route, Tier
-from tests.scripted import (
-    DONE,
-    HANG,
-    ROLE,
-    RecordingSink,
-    ScriptedResponse,
-    Tape,
-    chunk,
-    end,
-    refusal,
-    reply,
-    scripted_pool,
-    stream,
-    thoughts,
-    words,
-)
+from tests.flightbench import Bench, answer, capped
+from tests.rawengine import until
+from tests.scripted import DONE, HANG, ROLE, ScriptedResponse, chunk, end, refusal, stream, thoughts, words
 
 BROKEN = UpstreamError(UpstreamFault.CLOSED, "broke off")
-DECISION = Decision(Route.REASONING, 0.5, 0.9, 0.9, Tier.RULE, ())
-UNCAPPED = Plan(How.CUT, None, 1, None, "test")
-MESSAGES = [{"role": "user", "content": "How many?"}]
-
-
-class Books(Ledger):
-    """Keeps the entries it is given."""
-
-    def __init__(self) -> None:
-        self.metrics = Metrics()
-        super().__init__(self.metrics)
-        self.entries: list[Entry] = []
-
-    def close(self, entry: Entry, now: float) -> None:
-        super().close(entry, now)
-        self.entries.append(entry)
-
-    def sample(self, name: str, **labels: str) -> float:
-        return self.metrics.registry.get_sample_value(f"thinkgate_{name}", {"pool": "pool", **labels}) or 0.0
-
-
-class Bench:
-    """A pool of scripted workers and one flight over it."""
-
-    def __init__(
-        self,
-        *workers: list[ScriptedResponse | UpstreamError],
-        plan: Plan = UNCAPPED,
-        engine: EngineKind = EngineKind.LLAMACPP,
-        body: dict[str, Any] | None = None,
-        timeouts: Timeouts | None = None,
-        **thinking: Any,
-    ) -> None:
-        self.tape = Tape()
-        self.pool: Pool
-        self.pool, self.clients = scripted_pool(self.tape, *workers, engine=engine, timeouts=timeouts, **thinking)
-        self.sink = RecordingSink(self.tape)
-        self.books = Books()
-        raw = json.dumps({"model": "m", "messages": MESSAGES, **(body or {})}).encode()
-        self.query = read_chat(raw, output=ReasoningOutput.REASONING, request_id="r", caller="k")
-        self.plan = plan
-
-    async def fly(self) -> Entry:
-        """Fly, then check what must hold after every flight."""
-        flight = Flight(self.query, DECISION, self.plan, self.pool, self.books)
-        try:
-            await flight.run(self.sink)
-        finally:
-            self.check_nothing_is_left()
-        return self.books.entries[0]
-
-    def check_nothing_is_left(self) -> None:
-        assert len(self.books.entries) == 1
-        assert self.books.sample("flights_in_flight") == 0
-        assert [worker.in_flight for worker in self.pool.workers] == [0] * len(self.pool.workers)
-        for response in (response for client in self.clients for response in client.given):
-            assert response.ended, "every answer is let go"
-            assert response.is_read or response.ended[0] is End.ABANDONED, "what still runs is stopped"
-        assert len(self.sink.landings) + len(self.sink.errors) <= 1
-
-    def said(self, field: Field) -> str:
-        return "".join(d.text for d in self.sink.deltas if isinstance(d, Text) and d.field is field)
-
-    @property
-    def report(self) -> dict[str, Any]:
-        return self.sink.landings[0].report["thinking"]
-
-
-def capped(cap: int, *, limit: int | None = None, how: How = How.CUT) -> Plan:
-    return Plan(how, cap, 1, limit, "test")
-
-
-def answer(*texts: str) -> ScriptedResponse:
-    return stream(ROLE, words(*texts), end(prompt=30, completion=len(texts)))
 
 
 async def test_an_ordinary_flight() -> None:
@@ -185,150 +92,6 @@ class TestRetries:
         bench.pool.workers.clear()
         entry = await bench.fly()
         assert (bench.sink.errors[0].status, entry.outcome) == (503, Outcome.REJECTED)
-
-
-class TestCut:
-    async def test_the_thought_ends_exactly_at_its_cap(self) -> None:
-        first = stream(ROLE, thoughts("a", "b"), thoughts("c", "d", "e") + words("late") + end(completion=6))
-        bench = Bench([first, answer("yes")], plan=capped(3))
-        entry = await bench.fly()
-        assert bench.said(Field.REASONING) == "abc Enough."
-        assert bench.said(Field.CONTENT) == "yes"
-        assert (entry.outcome, entry.ended_by) == (Outcome.CUT_ANSWERED, EndedBy.CAP)
-        assert (bench.report["tokens"], bench.report["ended_by"]) == (3, "cap")
-        assert [finish.reason for finish in bench.sink.landings[0].finishes] == ["stop"]
-        assert entry.kinds == ["first", "answer"]
-
-    async def test_the_engine_stops_before_the_client_hears(self) -> None:
-        bench = Bench([stream(ROLE, thoughts("a", "b")), answer("yes")], plan=capped(2))
-        await bench.fly()
-        path = "post /v1/chat/completions"
-        assert bench.tape.events[:5] == [path, "end abandoned", "write", "write", path]
-        assert bench.tape.events[-1] == "land"
-
-    async def test_the_second_leg_continues_from_the_thought(self) -> None:
-        body = {"max_tokens": 100, "tools": [{"type": "function"}], "temperature": 0.3}
-        first = stream(ROLE, thoughts("One.", " Two.", " Thr"))
-        bench = Bench([first, answer("yes")], plan=capped(3, limit=100), body=body, answer_lead_in="So: ")
-        await bench.fly()
-        sent = bench.clients[0].asked[1].body
-        assert sent["messages"] == [
-            *MESSAGES,
-            {"role": "assistant", "reasoning_content": "One. Two. Thr Enough.", "content": "So: "},
-        ]
-        assert sent["continue_final_message"] == "content"
-        assert sent["max_tokens"] == 100 - 3 - 2 - 1
-        assert (sent["tools"], sent["temperature"], sent["stream"]) == (body["tools"], 0.3, True)
-
-    async def test_the_second_leg_by_ids(self) -> None:
-        ids = [reply({"tokens": [1, 2, 3]}), reply({"tokens": [4, 5]})]
-        last = stream(_completion("yes"), _completion("", "stop"), DONE)
-        bench = Bench([stream(ROLE, thoughts("hm")), *ids, last], plan=capped(1), engine=EngineKind.VLLM)
-        await bench.fly()
-        first, render, text, second = bench.clients[0].asked
-        assert (render.path, text.path, second.path) == ("/tokenize", "/tokenize", "/v1/completions")
-        assert render.body["messages"] == MESSAGES
-        assert text.body["prompt"] == "hm Enough.</think>\n\n"
-        assert second.body["prompt"] == [1, 2, 3, 4, 5]
-        assert first.headers["x-request-id"] == "r-1"
-        assert bench.said(Field.CONTENT) == "yes"
-        assert bench.sink.landings[0].account.prompt == 3
-
-    async def test_the_phrase_and_the_lead_in_are_spoken_under_the_first_legs_name(self) -> None:
-        bench = Bench([stream(ROLE, thoughts("hm")), answer("yes")], plan=capped(1), answer_lead_in="So: ")
-        await bench.fly()
-        assert bench.said(Field.REASONING) == "hm Enough."
-        assert bench.said(Field.CONTENT) == "So: yes"
-        assert {identity.id for identity in bench.sink.identities} == {"e-1"}
-
-    async def test_the_role_is_told_once(self) -> None:
-        bench = Bench([stream(ROLE, thoughts("hm")), answer("yes")], plan=capped(1))
-        await bench.fly()
-        assert [type(delta).__name__ for delta in bench.sink.deltas].count("Begin") == 1
-
-    async def test_the_account_adds_up(self) -> None:
-        progress = {"total": 12, "cache": 5, "processed": 12}
-        first = stream(chunk({"role": "assistant"}, prompt_progress=progress), thoughts("a", "b"))
-        bench = Bench([first, answer("x", "y", "z")], plan=capped(2), answer_lead_in="So: ")
-        entry = await bench.fly()
-        account = bench.sink.landings[0].account
-        phrase, lead_in = 2, 1
-        assert (account.completion, account.reasoning) == (2 + phrase + lead_in + 3, 2 + phrase)
-        assert (account.prompt, account.cached) == (12, 5)
-        assert (entry.reasoning, entry.answer, entry.injected) == (2 + phrase, lead_in + 3, phrase + lead_in)
-        assert bench.report["injected_tokens"] == phrase + lead_in
-
-    async def test_a_model_that_stops_inside_its_thought_is_led_to_the_answer(self) -> None:
-        bench = Bench([stream(ROLE, thoughts("hm"), end(completion=1)), answer("yes")], plan=capped(9))
-        entry = await bench.fly()
-        assert (bench.said(Field.REASONING), bench.said(Field.CONTENT)) == ("hm Enough.", "yes")
-        assert (entry.ended_by, entry.outcome) == (EndedBy.STOP, Outcome.CUT_ANSWERED)
-
-    async def test_an_engines_extension_is_not_taken_for_an_answer(self) -> None:
-        odd = chunk(None, system_fingerprint="x")
-        bench = Bench([stream(ROLE, odd, thoughts("hm"), end(completion=1)), answer("yes")], plan=capped(9))
-        entry = await bench.fly()
-        assert bench.said(Field.CONTENT) == "yes"
-        assert entry.ended_by is EndedBy.STOP
-
-    async def test_a_thought_that_fills_the_limit_is_a_length(self) -> None:
-        bench = Bench([stream(ROLE, thoughts("hm"), end("length", completion=1))], plan=capped(9))
-        entry = await bench.fly()
-        assert ([f.reason for f in bench.sink.landings[0].finishes], entry.outcome) == (["length"], Outcome.LENGTH)
-
-    async def test_an_engine_that_overruns_its_native_cap_is_cut_and_remembered(self) -> None:
-        native = capped(4, how=How.NATIVE)
-        ids = [reply({"tokens": [1]}), reply({"tokens": [2]})]
-        last = stream(_completion("yes"), _completion("", "stop"), DONE)
-        bench = Bench(
-            [stream(ROLE, *[thoughts("a")] * 50), *ids, last], plan=native, engine=EngineKind.VLLM, native_cap=True
-        )
-        assert bench.pool.policy({"messages": MESSAGES}).how is How.NATIVE
-        await bench.fly()
-        assert bench.clients[0].asked[0].body["thinking_token_budget"] == 4
-        assert bench.said(Field.REASONING) == "a" * 36 + " Enough.", "cap and slack"
-        assert bench.pool.policy({"messages": MESSAGES}).how is How.CUT
-
-    async def test_a_second_thought_gets_a_quarter_and_a_third_none(self) -> None:
-        again = [stream(ROLE, thoughts(*"abcdefgh")) for _ in range(3)]
-        bench = Bench([*again, answer("late")], plan=capped(8))
-        entry = await bench.fly()
-        assert bench.said(Field.REASONING) == "abcdefgh Enough.ab Enough.ab"
-        assert len(bench.clients[0].asked) == 3
-        assert ([f.reason for f in bench.sink.landings[0].finishes], entry.outcome) == (["length"], Outcome.LENGTH)
-        assert all(response.ended[0] is End.ABANDONED for response in bench.clients[0].given)
-
-    async def test_words_that_were_said_are_not_said_again_after_a_second_thought(self) -> None:
-        """What a client has seen is never taken back, and never repeated: the third leg goes on from it."""
-        second = stream(ROLE, words("It is"), thoughts("wait"))
-        bench = Bench([stream(ROLE, thoughts("hm")), second, answer(" 5")], plan=capped(1), answer_lead_in="So: ")
-        await bench.fly()
-        assert bench.said(Field.CONTENT) == "So: It is 5"
-        assert bench.clients[0].asked[2].body["messages"][-1]["content"] == "So: It is"
-
-    async def test_where_nothing_can_continue_a_cut_is_a_length(self) -> None:
-        bench = Bench([stream(ROLE, thoughts("a", "b"))], plan=capped(1), engine=EngineKind.OPENAI)
-        entry = await bench.fly()
-        assert ([f.reason for f in bench.sink.landings[0].finishes], entry.outcome) == (["length"], Outcome.LENGTH)
-        assert bench.said(Field.REASONING) == "a"
-
-    async def test_the_answer_leg_may_go_elsewhere(self) -> None:
-        bench = Bench([answer("yes")], [stream(ROLE, thoughts("hm")), refusal(503)], plan=capped(1))
-        entry = await bench.fly()
-        assert bench.said(Field.CONTENT) == "yes"
-        assert entry.kinds == ["first", "answer", "retry"]
-        assert entry.worker == "w0:1"
-
-    async def test_an_answer_leg_that_fails_is_one_error_after_the_thought(self) -> None:
-        bench = Bench([stream(ROLE, thoughts("hm")), refusal(400, "too long")], plan=capped(1))
-        entry = await bench.fly()
-        assert [error.status for error in bench.sink.errors] == [400]
-        assert (entry.legs, entry.reasoning) == (2, 1 + 2)
-
-
-def _completion(text: str, finish: str | None = None) -> bytes:
-    choice = {"index": 0, "text": text, "finish_reason": finish}
-    return b"data: " + json.dumps({"id": "e-2", "model": "m", "choices": [choice]}).encode() + b"\n\n"
 
 
 class TestChoices:
@@ -426,13 +189,13 @@ async def test_a_client_that_leaves_at_any_moment_leaves_nothing_running(at: int
     assert not bench.sink.errors
 
 
-async def test_a_client_that_leaves_between_two_tries_leaves_nothing_running() -> None:
-    bench = Bench([refusal(500), answer("late")])
+async def test_a_client_that_leaves_between_two_tries_leaves_nothing_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flight, "wait_random_exponential", lambda **_: wait_fixed(60))
+    bench = Bench([refusal(500), refusal(500), answer("late")])
     task = asyncio.create_task(bench.fly())
-    while "end finished" not in bench.tape.events:
-        await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await until(lambda: bench.tape.events.count("end finished") == 2)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert bench.books.entries[0].outcome is Outcome.CLIENT_GONE
+    assert len(bench.clients[0].asked) == 2

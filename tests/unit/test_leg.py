@@ -53,13 +53,10 @@ class Bench:
         return caught.value
 
 
-async def everything(leg: Leg) -> list[Delta]:
-    deltas: list[Delta] = []
+async def everything(leg: Leg, deltas: list[Delta]) -> list[Delta]:
     while (read := await leg.read()) is not None:
         deltas += read
     return deltas
-
-
 
 
 async def test_a_leg_is_read_to_its_end() -> None:
@@ -67,7 +64,7 @@ async def test_a_leg_is_read_to_its_end() -> None:
     leg = await bench.launch()
     assert bench.worker.in_flight == 1
     assert bench.client.given[0].watched == [33]
-    assert [type(delta).__name__ for delta in await everything(leg)] == ["Begin", "Text", "Text", "Finish"]
+    assert [type(delta).__name__ for delta in await everything(leg, [])] == ["Begin", "Text", "Text", "Finish"]
     leg.end(End.FINISHED)
     leg.end(End.ABANDONED)
     assert bench.client.given[0].ended == [End.FINISHED], "only the first end counts"
@@ -93,7 +90,9 @@ async def test_progress_of_the_prompt_is_not_a_beginning() -> None:
 
 @pytest.mark.parametrize("before", [b"", ROLE])
 @pytest.mark.parametrize("trouble", [BROKEN, ERROR_EVENT, b"data: {\n\n", DONE, b"", words("a")[:-5]])
-async def test_a_failure_before_the_first_text_may_be_tried_elsewhere(before: bytes, trouble: bytes | UpstreamError) -> None:
+async def test_a_failure_before_the_first_text_may_be_tried_elsewhere(
+    before: bytes, trouble: bytes | UpstreamError
+) -> None:
     reads = [before] if before else []
     failed = await Bench(stream(*reads, trouble)).fails()
     assert failed.retryable
@@ -112,8 +111,7 @@ async def test_a_failure_after_the_first_text_comes_after_that_text_and_is_final
     leg = await bench.launch()
     deltas: list[Delta] = []
     with pytest.raises(LegFailed) as caught:
-        while (read := await leg.read()) is not None:
-            deltas += read
+        await everything(leg, deltas)
     assert [type(delta).__name__ for delta in deltas] == ["Begin", "Text"]
     assert not caught.value.retryable
     leg.end(End.ABANDONED)
@@ -151,6 +149,19 @@ async def test_a_connection_that_fails_may_be_tried_elsewhere() -> None:
 
 async def test_an_answer_that_is_no_stream_may_be_tried_elsewhere() -> None:
     assert (await Bench(reply({"choices": []})).fails()).retryable
+
+
+async def test_a_body_too_deep_to_be_written_again_is_the_clients_fault() -> None:
+    """It was decoded nearer to the bottom of the stack, so this can come to light here only."""
+    bench = Bench(stream(words("late")))
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    call = Call("/v1/chat/completions", {"x": deep}, Start.OPEN, True)
+    with pytest.raises(LegFailed) as caught:
+        await Leg.launch(bench.worker, call, bench.pool.profile, bench.pool.config.timeouts, {})
+    assert (caught.value.error.status, caught.value.retryable) == (400, False)
+    assert bench.worker.in_flight == 0
 
 
 async def test_a_prompt_of_ids_is_asked_for_piece_by_piece() -> None:

@@ -100,7 +100,9 @@ def test_nulls_are_no_error_no_tools_and_no_extras() -> None:
     delta = dict.fromkeys(("content", "reasoning", "reasoning_content", "tool_calls"))
     choice = {"index": 0, "delta": delta, **dict.fromkeys(("finish_reason", "logprobs", "token_ids", "stop_reason"))}
     answer = reader()
-    assert answer.feed(sse.event(json.dumps({"choices": [choice], "usage": None, "error": None}).encode())) == [Begin(0)]
+    assert answer.feed(sse.event(json.dumps({"choices": [choice], "usage": None, "error": None}).encode())) == [
+        Begin(0)
+    ]
     assert not answer.is_over
 
 
@@ -118,7 +120,7 @@ def test_choices_are_kept_apart_and_complete_only_together() -> None:
 
 
 def test_tool_calls_are_kept_as_written_after_all_text() -> None:
-    calls = [{"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": "}}]
+    calls = [{"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}]
     deltas = reader(tools=[{}]).feed(words("ok") + chunk({"content": None, "tool_calls": calls}))
     assert kinds(deltas) == ["Begin", "Text", "ToolCalls"]
     assert isinstance(deltas[-1], ToolCalls)
@@ -152,7 +154,10 @@ def test_extras_without_text_are_passed_on_whole() -> None:
 
 def test_usage_may_come_with_the_finish_or_after_it() -> None:
     usage = {"prompt_tokens": 4, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}}
-    beside, after = words("a") + chunk({}, finish="stop", usage=usage), chunk({}, finish="stop") + chunk(None, usage=usage)
+    beside, after = (
+        words("a") + chunk({}, finish="stop", usage=usage),
+        chunk({}, finish="stop") + chunk(None, usage=usage),
+    )
     for events in (beside, after):
         *_, finish, told = reader().feed(events)
         assert finish == Finish(0, "stop")
@@ -163,7 +168,10 @@ def test_usage_may_come_with_the_finish_or_after_it() -> None:
 
 def test_progress_of_the_prompt_is_noted_and_is_no_answer() -> None:
     progress = {"total": 40, "cache": 8, "processed": 20, "time_ms": 5}
-    for event in (chunk({"role": "assistant", "content": None}, prompt_progress=progress), chunk(None, prompt_progress=progress)):
+    for event in (
+        chunk({"role": "assistant", "content": None}, prompt_progress=progress),
+        chunk(None, prompt_progress=progress),
+    ):
         answer = reader()
         assert all(isinstance(delta, Begin) for delta in answer.feed(event))
         assert answer.prompt == Prompt(40, 8)

@@ -55,7 +55,9 @@ def test_garbage_is_one_kind_of_error(garbage: bytes) -> None:
 
 
 def test_extras_are_kept_as_the_engine_wrote_them_and_outlive_the_event() -> None:
-    event = b'{"choices":[{"delta":{"content":"x"},"logprobs":{"content": [ ]},"token_ids":[1, 2],"stop_reason":"</s>"}]}'
+    event = (
+        b'{"choices":[{"delta":{"content":"x"},"logprobs":{"content": [ ]},"token_ids":[1, 2],"stop_reason":"</s>"}]}'
+    )
     chunk = decode(event)
     assert chunk.choices is not None
     extras = extras_of(chunk.choices[0])

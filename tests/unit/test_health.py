@@ -1,0 +1,146 @@
+"""The health watch against a stub of an engine: what makes a worker ready, what takes it out, what brings it back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from gateway.config import EngineKind, Health
+from gateway.config import Pool as PoolConfig
+from gateway.pools import Pool, State, Worker
+from gateway.pools.health import HealthWatch
+from tests.rawengine import until
+
+
+class Stub:
+    """Answers GETs by path with (status, body); a path that is missing closes the connection."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[int, Any]] = {"/health": (200, {}), "/v1/models": (200, {"data": [{"id": "m"}]})}
+        self.seen: list[str] = []
+        self.keys: set[str] = set()
+        self.writers: set[asyncio.StreamWriter] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.add(writer)
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                path = head.split(" ")[1]
+                self.seen.append(path)
+                self.keys |= {line for line in head.split("\r\n") if line.lower().startswith("authorization")}
+                if path not in self.answers:
+                    break
+                status, body = self.answers[path]
+                raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+                writer.write(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n" % (status, len(raw)) + raw)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.transport.abort()
+
+
+@asynccontextmanager
+async def watched(
+    engine: EngineKind = EngineKind.VLLM, *, failures: int = 3, **fields: Any
+) -> AsyncGenerator[tuple[Stub, Worker, list[State]]]:
+    """A stub, the worker over it, and the states it went to, while a watch polls every few milliseconds."""
+    stub = Stub()
+    server = await asyncio.start_server(stub.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    health = Health(interval=0.005, timeout=2, failures=failures)
+    pool = Pool("p", PoolConfig(model="m", engine=engine, workers=(url,), health=health, **fields))
+    moves: list[State] = []
+    watch = asyncio.create_task(HealthWatch(pool, lambda _, worker: moves.append(worker.state)).run())
+    try:
+        yield stub, pool.workers[0], moves
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        server.close()
+        for writer in stub.writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+    assert watch.cancelled()
+
+
+async def test_a_worker_that_answers_and_lists_the_model_is_ready() -> None:
+    async with watched(api_key=SecretStr("sk-1")) as (stub, worker, moves):
+        assert (worker.state, worker.is_ready) == (State.PENDING, False)
+        await until(lambda: worker.is_ready)
+        assert stub.seen[:2] == ["/health", "/v1/models"]
+        assert {key.partition(": ")[2] for key in stub.keys} == {"Bearer sk-1"}
+        await until(lambda: len(stub.seen) >= 6)
+        assert moves == [State.READY], "a state that stays is not told again"
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "reason"),
+    [
+        ("/health", (503, {}), "/health answers 503"),
+        ("/v1/models", (500, {}), "/v1/models answers 500"),
+        ("/v1/models", (200, {"data": [{"id": "other"}]}), "the model 'm' is not listed"),
+        ("/v1/models", (200, b"no json \xff"), "the model 'm' is not listed"),
+        ("/v1/models", (200, []), "the model 'm' is not listed"),
+        ("/v1/models", (200, {"data": [1]}), "the model 'm' is not listed"),
+        ("/v1/models", (200, {"data": [{"id": []}]}), "the model 'm' is not listed"),
+        ("/v1/models", (200, None), "the model 'm' is not listed"),
+    ],
+)
+async def test_a_worker_that_never_was_ready_is_down_at_once_and_says_why(
+    path: str, answer: tuple[int, Any], reason: str
+) -> None:
+    async with watched() as (stub, worker, moves):
+        stub.answers[path] = answer
+        await until(lambda: worker.state is State.DOWN)
+        assert (worker.reason, moves) == (reason, [State.DOWN])
+        stub.answers = Stub().answers
+        await until(lambda: worker.is_ready)
+        assert moves == [State.DOWN, State.READY], "one success brings it back"
+
+
+async def test_a_ready_worker_is_taken_out_only_after_several_failures_in_a_row() -> None:
+    async with watched(failures=3) as (stub, worker, moves):
+        await until(lambda: worker.is_ready)
+        del stub.answers["/health"]
+        await until(lambda: worker.failures >= 1)
+        assert worker.is_ready
+        await until(lambda: worker.state is State.DOWN)
+        assert worker.failures >= 3
+        assert worker.reason == "its answer is broken (RemoteProtocolError)"
+        stub.answers = Stub().answers
+        await until(lambda: worker.is_ready)
+        assert (worker.failures, moves) == (0, [State.READY, State.DOWN, State.READY])
+
+
+async def test_failures_that_are_not_in_a_row_do_not_count() -> None:
+    async with watched(failures=50) as (stub, worker, moves):
+        await until(lambda: worker.is_ready)
+        for _ in range(2):
+            stub.answers["/health"] = (500, {})
+            await until(lambda: worker.failures >= 2)
+            stub.answers["/health"] = (200, {})
+            await until(lambda: worker.failures == 0)
+        assert moves == [State.READY]
+
+
+async def test_llama_server_lists_a_file_and_a_hosted_api_has_no_health() -> None:
+    async with watched(EngineKind.LLAMACPP) as (stub, worker, _):
+        stub.answers["/v1/models"] = (200, {"data": [{"id": "weights.gguf"}]})
+        await until(lambda: worker.is_ready)
+    async with watched(EngineKind.OPENAI) as (stub, worker, _):
+        await until(lambda: worker.is_ready)
+        assert "/health" not in stub.seen
+
+
+async def test_nobody_listens() -> None:
+    async with watched() as (stub, worker, moves):
+        stub.answers = {}
+        await until(lambda: worker.state is State.DOWN)
+        assert moves == [State.DOWN]

@@ -1,0 +1,67 @@
+"""The series: names, help, bounded labels, and a text that Prometheus reads."""
+
+from __future__ import annotations
+
+import re
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.ledger import Entry, Ledger, Outcome
+from gateway.observe.metrics import Metrics
+
+NAME = re.compile(r"^thinkgate_[a-z_]+(_total|_seconds|_ready|_in_flight)$")
+LABELS = {"pool", "route", "outcome", "kind", "by", "tier", "worker", "state", "status", "le"}
+
+
+def filled() -> Metrics:
+    """Every series with one sample."""
+    metrics = Metrics()
+    for series in vars(metrics).values():
+        names = getattr(series, "_labelnames", None)
+        if names is not None:
+            child = series.labels(*("x" for _ in names))
+            (child.observe if hasattr(child, "observe") else child.inc)(1)
+    return metrics
+
+
+def test_every_series_has_help_and_a_name_with_its_unit() -> None:
+    families = list(text_string_to_metric_families(filled().render().decode()))
+    assert len(families) >= 12
+    for family in families:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert NAME.match(name), name
+        assert len(family.documentation) > 20, name
+        assert family.documentation.endswith("."), name
+        assert family.samples, name
+
+
+def test_labels_are_the_bounded_ones() -> None:
+    for family in text_string_to_metric_families(filled().render().decode()):
+        for sample in family.samples:
+            assert set(sample.labels) <= LABELS
+            assert not sample.name.endswith("_created")
+
+
+def test_histograms_reach_as_far_as_a_thought_may_take() -> None:
+    for family in text_string_to_metric_families(filled().render().decode()):
+        if family.type == "histogram":
+            bounds = [float(sample.labels["le"]) for sample in family.samples if "le" in sample.labels]
+            assert bounds == sorted(bounds)
+            assert bounds[-1] == float("inf")
+            assert bounds[-2] >= (1.0 if "router" in family.name else 1_200)
+
+
+def test_two_apps_in_one_process_do_not_share_their_counts() -> None:
+    first, second = Metrics(), Metrics()
+    first.rejections.labels("400").inc()
+    assert b'status="400"' in first.render()
+    assert b'status="400"' not in second.render()
+
+
+def test_nothing_of_a_request_becomes_a_label() -> None:
+    metrics = Metrics()
+    ledger = Ledger(metrics)
+    entry = Entry("canary-id", "canary-key", "reasoning", "p", 0.5, 0.0, Outcome.FAILED, problem="canary-problem")
+    ledger.begin(entry)
+    ledger.close(entry, 1.0)
+    assert b"canary" not in metrics.render()

@@ -1,0 +1,135 @@
+"""Pools and the registry: who is picked, why nobody can be, which names lead where, what an engine can enforce."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from budgets import How
+from gateway.config import Config, EngineKind, RouteTarget, Thinking
+from gateway.config import Pool as PoolConfig
+from gateway.edge.errors import ApiError
+from gateway.pools import Pool, Registry, State
+
+MESSAGES = [{"role": "user", "content": "hi"}]
+
+
+def config(engine: EngineKind = EngineKind.VLLM, workers: int = 3, **fields: Any) -> PoolConfig:
+    urls = tuple(f"http://w{number}:8000" for number in range(workers))
+    return PoolConfig(**{"model": "m", "engine": engine, "workers": urls, "format": "think", **fields})
+
+
+def pool(ready: int = 3, **fields: Any) -> Pool:
+    found = Pool("p", config(**fields))
+    for worker in found.workers[:ready]:
+        worker.state = State.READY
+    return found
+
+
+def test_workers_take_turns() -> None:
+    found = pool()
+    picked = [found.pick().name for _ in range(9)]
+    assert set(Counter(picked).values()) == {3}
+    assert all(one != other for one, other in pairwise(picked))
+
+
+def test_only_ready_workers_are_picked() -> None:
+    found = pool(ready=1)
+    assert {found.pick().name for _ in range(5)} == {"w0:8000"}
+    assert found.is_ready
+
+
+def test_a_worker_already_tried_is_picked_only_when_there_is_no_other() -> None:
+    found = pool()
+    tried = found.workers[:2]
+    assert {found.pick(tried).name for _ in range(5)} == {"w2:8000"}
+    assert {found.pick(found.workers).name for _ in range(3)} == {"w0:8000", "w1:8000", "w2:8000"}
+
+
+def test_where_nobody_is_ready_the_error_says_why() -> None:
+    found = pool(ready=0, workers=2)
+    found.workers[0].reason = "ConnectError"
+    assert not found.is_ready
+    with pytest.raises(ApiError) as caught:
+        found.pick()
+    error = caught.value
+    assert (error.status, error.code, error.headers) == (503, "no_ready_worker", {"retry-after": "5"})
+    assert "ConnectError; not checked yet" in error.message
+    assert "w0" not in error.message, "addresses are not the client's business"
+
+
+def test_a_pool_that_waits_for_its_engine_says_so() -> None:
+    found = Pool("p", PoolConfig(model="m", engine=EngineKind.EMBEDDED))
+    assert "still starting" in found.unavailable().message
+
+
+def test_the_workers_key_is_the_pools_own() -> None:
+    assert pool().headers == {}
+    assert pool(api_key=SecretStr("sk-engine")).headers == {"authorization": "Bearer sk-engine"}
+
+
+def test_the_engine_is_asked_for_its_own_name_of_the_model() -> None:
+    found = Pool("p", config(upstream_model="org/Qwen3-8B", format=None))
+    assert (found.profile.model, found.profile.format.id) == ("org/Qwen3-8B", "qwen3")
+
+
+@pytest.mark.parametrize(
+    ("engine", "native", "body", "how"),
+    [
+        (EngineKind.VLLM, False, {}, How.CUT),
+        (EngineKind.VLLM, True, {}, How.NATIVE),
+        (EngineKind.VLLM, True, {"n": 2}, How.NATIVE),
+        (EngineKind.VLLM, False, {"n": 2}, How.NONE),
+        (EngineKind.VLLM, False, {"tools": [{}]}, How.NONE),
+        (EngineKind.SGLANG, True, {}, How.CUT),
+        (EngineKind.LLAMACPP, False, {"tools": [{}]}, How.CUT),
+        (EngineKind.LLAMACPP, False, {"n": 2}, How.NONE),
+        (EngineKind.OPENAI, True, {}, How.NONE),
+    ],
+)
+def test_the_means_of_enforcing_depend_on_engine_and_request(
+    engine: EngineKind, native: bool, body: dict[str, Any], how: How
+) -> None:
+    found = pool(engine=engine, thinking=Thinking(native_cap=native))
+    assert found.policy({"messages": MESSAGES, **body}).how is how
+
+
+def test_a_native_cap_that_failed_is_not_used_again() -> None:
+    found = pool(thinking=Thinking(native_cap=True))
+    found.native_cap_failed()
+    found.native_cap_failed()
+    assert found.policy({"messages": MESSAGES}).how is How.CUT
+
+
+def test_a_model_that_does_not_think_has_no_thinking_to_plan() -> None:
+    assert not pool(format="none").policy({"messages": MESSAGES}).enabled
+    assert not pool(thinking=Thinking(enabled=False)).policy({"messages": MESSAGES}).enabled
+    assert not pool(format="deepseek_r1").policy({"messages": MESSAGES}).can_disable
+
+
+def registry() -> Registry:
+    pools = {"small": config(model="s", aliases=("tiny",)), "large": config(model="l")}
+    return Registry(Config(pools=pools, routes={"auto": RouteTarget(standard="small", reasoning="large")}))
+
+
+def test_names_lead_to_pools() -> None:
+    found = registry()
+    for name in ("small", "s", "tiny"):
+        choice = found.find(name)
+        assert (choice.standard.name, choice.is_routed, found.owner(name)) == ("small", False, "small")
+    choice = found.find("auto")
+    assert (choice.standard.name, choice.reasoning.name, choice.is_routed) == ("small", "large", True)
+    assert found.owner("auto") == "router"
+    assert found.names == ["auto", "s", "l"]
+
+
+@pytest.mark.parametrize("name", ["", "S", "gpt-4", "auto "])
+def test_an_unknown_name_is_a_404(name: str) -> None:
+    for look_up in (registry().find, registry().owner):
+        with pytest.raises(ApiError) as caught:
+            look_up(name)
+        assert (caught.value.status, caught.value.code) == (404, "model_not_found")
