@@ -15,7 +15,7 @@ from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, s
 from gateway.engines.ids import answer_by_ids, is_plain_text
 
 UNSAID_LIMIT = 4_096
-"""Tokens of answer after a cut, when the client set no limit: SGLang refuses too many, and does not say how many fit."""
+"""Tokens of answer after a cut, if the client set no limit: SGLang refuses too many, and does not say how many fit."""
 
 
 class SglangDialect:
