@@ -38,6 +38,7 @@ class Pool:
         self.problem = ""
         """Why there can be no worker at all; for the embedded engine, which may be missing or given up."""
         self._turn = 0
+        self._caps = ClassCaps(**config.thinking.caps.model_dump())
         self._native_cap = config.thinking.native_cap and config.engine is EngineKind.VLLM
 
     @property
@@ -59,12 +60,11 @@ class Pool:
             how = How.CUT
         else:
             how = How.NONE
-        caps = ClassCaps(**thinking.caps.model_dump())
         return Policy(
             enabled=thinking.enabled and bool(self.profile.format.open),
             can_disable=thinking.can_disable and bool(self.profile.format.switch),
             max_cap=thinking.max_cap,
-            caps=caps,
+            caps=self._caps,
             answer_reserve=thinking.answer_reserve,
             how=how,
         )
