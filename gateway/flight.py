@@ -13,16 +13,16 @@ from typing import Any, Protocol
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from budgets import Governor, How, Meter, Plan, Ruling, split_usage
+from budgets import How, Plan, Ruling
 from gateway.continuation import Continuation, continue_to_answer
-from gateway.deltas import Begin, Delta, Finish, Text, ToolCalls, Usage
+from gateway.deltas import Delta, Finish, Text
 from gateway.edge.errors import ApiError, deadline_passed, engine_broke_off
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import leg_id
 from gateway.engines import Call
-from gateway.engines.vllm import CAP_FIELD
 from gateway.ledger import EndedBy, Entry, Ledger, Outcome
 from gateway.leg import Leg, LegFailed
+from gateway.legwatch import LegWatch, Transcript
 from gateway.pools import Pool, Worker
 from gateway.query import Query
 from gateway.reading import Identity
@@ -91,16 +91,11 @@ class Flight:
         )
         self._leg: Leg | None = None
         self._identity = Identity("", 0, "")
-        self._governors: dict[int, Governor] = {}
-        self._begun: set[int] = set()
-        self._finishes: dict[int, Finish] = {}
-        self._thought: list[str] = []
-        self._said: list[str] = []
-        self._answered = False
+        self._told = Transcript()
+        self._account = Account()
         self._cuts = 0
         self._phrase_tokens = 0
-        self._leg_usage: Usage | None = None
-        self._account = Account()
+        self._watch = self._new_watch()
 
     async def run(self, sink: Sink) -> None:
         """Fly to the end. Errors go to the sink; a cancellation means that the client is gone."""
@@ -147,7 +142,9 @@ class Flight:
         try:
             return call, await self._launch(call, "first")
         except LegFailed as failed:
-            if self._plan.how is not How.NATIVE or failed.error.status != 400 or CAP_FIELD not in failed.error.message:
+            if not (
+                self._plan.how is How.NATIVE and pool.dialect.refuses_cap(failed.error.status, failed.error.message)
+            ):
                 raise
             pool.native_cap_failed()
             self._plan = replace(self._plan, how=pool.policy(self._query.body).how)
@@ -194,13 +191,14 @@ class Flight:
             )
             leg = await retrying(attempt)
         self._leg = leg
-        self._governors.clear()
+        self._watch = self._new_watch()
         return leg
 
     async def _stream(self, leg: Leg, sink: Sink) -> Ruling | None:
         """Pass a leg on until it is done (None) or a thought must end (the ruling)."""
         while (deltas := await leg.read()) is not None:
-            passed, ruling = self._watch(deltas)
+            passed, ruling = self._watch.take(deltas)
+            self._note_first_tokens()
             if ruling is not None:
                 leg.end(End.ABANDONED)  # first the engine stops, then the client hears of it
             if passed:
@@ -210,62 +208,33 @@ class Flight:
         leg.end(End.FINISHED)
         return None
 
-    def _watch(self, deltas: list[Delta]) -> tuple[list[Delta], Ruling | None]:
-        """The deltas that the client gets of one read, and whether the last of them was the last one allowed."""
-        passed: list[Delta] = []
-        for delta in deltas:
-            if isinstance(delta, Text):
-                passed.append(delta)
-                governor = self._governors.get(delta.index) or self._new_governor(delta.index)
-                if delta.field is Field.REASONING:
-                    self._see_first_token()
-                    self._thought.append(delta.text)
-                    ruling = governor.watch_reasoning(delta.text, delta.tokens)
-                    if ruling is not None:
-                        return passed, ruling
-                else:
-                    governor.watch_answer(delta.text, delta.tokens)
-                    self._said.append(delta.text)
-                    self._see_answer(delta.text)
-            elif isinstance(delta, Finish):
-                self._finishes[delta.index] = delta
-            elif isinstance(delta, Usage):
-                self._leg_usage = self._merge_usage(delta)
-            elif isinstance(delta, Begin):
-                if delta.index not in self._begun:
-                    self._begun.add(delta.index)
-                    passed.append(delta)
-            else:
-                if isinstance(delta, ToolCalls):
-                    self._see_answer("…")
-                passed.append(delta)
-        return passed, None
-
-    def _merge_usage(self, usage: Usage) -> Usage:
-        """llama-server reports each choice by itself, the others once for all; a later report may also correct one."""
-        known = self._leg_usage
-        if known is None or self._query.choices == 1 or known.is_running or usage.is_running:
-            return usage
-        return Usage(usage.prompt, known.completion + usage.completion, usage.cached)
-
-    def _new_governor(self, index: int) -> Governor:
-        cap = self._plan.cap
-        if self._plan.how not in {How.CUT, How.NATIVE} or self._query.choices > 1:
-            cap = None
-        elif cap is not None and self._cuts:
+    def _new_watch(self) -> LegWatch:
+        """For the next leg: the whole cap for a first thought, a part of it for one that is taken up again."""
+        cap, is_held = self._plan.cap, self._plan.how in {How.CUT, How.NATIVE} and self._query.choices == 1
+        if cap is not None and self._cuts:
             cap = max(1, cap // SECOND_THOUGHT)
-        governor = Governor(cap, native=self._plan.how is How.NATIVE)
-        self._governors[index] = governor
-        return governor
+        return LegWatch(
+            self._told,
+            cap=cap if is_held else None,
+            native=self._plan.how is How.NATIVE,
+            choices=self._query.choices,
+        )
+
+    def _note_first_tokens(self) -> None:
+        entry, told = self._entry, self._told
+        if entry.first_token is None and (told.thought or told.is_answered):
+            entry.first_token = self._loop.time()
+        if entry.first_answer_token is None and told.is_answered:
+            entry.first_answer_token = self._loop.time()
 
     def _onward(self, first: Call, ruling: Ruling | None) -> Continuation | None:
         """The leg after one that is over: to the answer, if the thought was cut or the model stopped inside it."""
-        finish = self._finishes.get(0)
+        finish = self._watch.finishes.get(0)
         if ruling is not None:
             self._entry.ended_by = EndedBy.CAP
             if self._plan.how is How.NATIVE:
                 self._pool.native_cap_failed()
-        elif finish is not None and finish.reason == "stop" and self._thought and not self._answered:
+        elif finish is not None and finish.reason == "stop" and self._told.thought and not self._told.is_answered:
             self._entry.ended_by = EndedBy.STOP
         else:
             return None
@@ -273,24 +242,23 @@ class Flight:
         if self._cuts < MAX_CUTS and self._plan.how in {How.CUT, How.NATIVE} and self._query.choices == 1:
             onward = continue_to_answer(
                 first,
-                "".join(self._thought),
-                "".join(self._said),
+                "".join(self._told.thought),
+                "".join(self._told.said),
                 self._pool,
                 self._plan,
                 used=self._account.completion,
             )
         if onward is None:
             if ruling is not None:
-                self._finishes[0] = Finish(0, "length")
+                self._watch.finishes[0] = Finish(0, "length")
             return None
         self._cuts += 1
-        self._finishes.clear()
         self._entry.injected += onward.tokens
         self._account.completion += onward.tokens
         self._account.reasoning += onward.thought_tokens
         self._phrase_tokens += onward.thought_tokens
-        self._thought.append(onward.phrase)
-        self._said += [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
+        self._told.thought.append(onward.phrase)
+        self._told.said += [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
         return onward
 
     def _settle_leg(self) -> None:
@@ -298,11 +266,8 @@ class Flight:
         leg, self._leg = self._leg, None
         if leg is None:
             return
-        usage, self._leg_usage = self._leg_usage, None
-        account = self._account
-        thought = sum((governor.reasoning for governor in self._governors.values()), Meter())
-        answer = sum((governor.answer for governor in self._governors.values()), Meter())
-        completion, reasoning = split_usage(usage.completion if usage is not None else None, thought, answer)
+        account, usage = self._account, self._watch.usage
+        completion, reasoning = self._watch.count()
         account.completion += completion
         account.reasoning += reasoning
         if account.prompt:
@@ -322,14 +287,14 @@ class Flight:
 
     def _landing(self) -> Landing:
         finishes: list[Finish] = []
-        for index in sorted(self._begun):
-            finish = self._finishes.get(index)
+        for index in sorted(self._told.begun):
+            finish = self._watch.finishes.get(index)
             if finish is None or finish.reason == "abort":
                 raise engine_broke_off("The engine aborted the answer.")
             reason = finish.reason if finish.reason in _PUBLIC_REASONS else "length"
             finishes.append(Finish(index, reason, finish.extras))
         entry = self._entry
-        if self._thought and entry.ended_by is None:
+        if self._told.thought and entry.ended_by is None:
             entry.ended_by = EndedBy.CAP if self._is_at_native_cap else EndedBy.MODEL
         if finishes[0].reason == "length":
             entry.outcome = Outcome.LENGTH
@@ -366,13 +331,3 @@ class Flight:
         if self._leg is not None:
             self._leg.end(End.ABANDONED)
         await sink.fail(error)
-
-    def _see_first_token(self) -> None:
-        if self._entry.first_token is None:
-            self._entry.first_token = self._loop.time()
-
-    def _see_answer(self, text: str) -> None:
-        if not self._answered and text.strip():
-            self._answered = True
-            self._see_first_token()
-            self._entry.first_answer_token = self._loop.time()

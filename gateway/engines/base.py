@@ -60,6 +60,10 @@ class Dialect(Protocol):
         """Could a cut thought of this request be continued to its answer?"""
         ...
 
+    def refuses_cap(self, status: int, message: str) -> bool:
+        """Does this refusal say that the engine will not be told a thinking cap?"""
+        ...
+
     def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
         """A leg that goes on from a closed thought to the answer, `limit` tokens at most; None if that cannot be."""
         ...

@@ -27,6 +27,9 @@ class LlamaCppDialect:
     def can_continue(self, body: Mapping[str, Any]) -> bool:
         return True
 
+    def refuses_cap(self, status: int, message: str) -> bool:
+        return False
+
     def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
         """`true` instead of `"content"` would resume the thought; a thought inside `content` would be closed twice."""
         body = dict(first.body)

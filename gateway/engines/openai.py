@@ -23,5 +23,8 @@ class OpenAIDialect:
     def can_continue(self, body: Mapping[str, Any]) -> bool:
         return False
 
+    def refuses_cap(self, status: int, message: str) -> bool:
+        return False
+
     def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
         return None

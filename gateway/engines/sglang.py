@@ -25,6 +25,9 @@ class SglangDialect:
     def can_continue(self, body: Mapping[str, Any]) -> bool:
         return is_plain_text(body)
 
+    def refuses_cap(self, status: int, message: str) -> bool:
+        return False
+
     def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
         call = answer_by_ids(first, prefix, profile, UNSAID_LIMIT if limit is None else limit)
         # vLLM wants to be told, SGLang's /tokenize does as its chat route does when the field is absent.

@@ -30,5 +30,8 @@ class VllmDialect:
     def can_continue(self, body: Mapping[str, Any]) -> bool:
         return is_plain_text(body)
 
+    def refuses_cap(self, status: int, message: str) -> bool:
+        return status == 400 and CAP_FIELD in message
+
     def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
         return answer_by_ids(first, prefix, profile, WHOLE_CONTEXT if limit is None else limit)
