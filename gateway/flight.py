@@ -95,7 +95,7 @@ class Flight:
         self._account = Account()
         self._cuts = 0
         self._phrase_tokens = 0
-        self._watch = self._new_watch()
+        self._watch = self._new_watch(())
 
     async def run(self, sink: Sink) -> None:
         """Fly to the end. Errors go to the sink; a cancellation means that the client is gone."""
@@ -191,7 +191,7 @@ class Flight:
             )
             leg = await retrying(attempt)
         self._leg = leg
-        self._watch = self._new_watch()
+        self._watch = self._new_watch(call.stops)
         return leg
 
     async def _stream(self, leg: Leg, sink: Sink) -> Ruling | None:
@@ -199,16 +199,18 @@ class Flight:
         while (deltas := await leg.read()) is not None:
             passed, ruling = self._watch.take(deltas)
             self._note_first_tokens()
-            if ruling is not None:
+            if ruling is not None or self._watch.is_stopped:
                 leg.end(End.ABANDONED)  # first the engine stops, then the client hears of it
             if passed:
                 await sink.write(passed, leg.identity)
             if ruling is not None:
                 return ruling
+            if self._watch.is_stopped:
+                return None
         leg.end(End.FINISHED)
         return None
 
-    def _new_watch(self) -> LegWatch:
+    def _new_watch(self, stops: tuple[str, ...]) -> LegWatch:
         """For the next leg: the whole cap for a first thought, a part of it for one that is taken up again."""
         cap, is_held = self._plan.cap, self._plan.how in {How.CUT, How.NATIVE} and self._query.choices == 1
         if cap is not None and self._cuts:
@@ -218,6 +220,7 @@ class Flight:
             cap=cap if is_held else None,
             native=self._plan.how is How.NATIVE,
             choices=self._query.choices,
+            stops=stops,
         )
 
     def _note_first_tokens(self) -> None:

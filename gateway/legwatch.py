@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from budgets import Governor, Meter, Ruling, split_usage
-from gateway.deltas import Begin, Delta, Finish, Text, ToolCalls, Usage
+from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls, Usage
+from gateway.stops import StopMatcher
 from parsers import Field
 
 
@@ -19,20 +22,33 @@ class Transcript:
     begun: set[int] = field(default_factory=set[int])
     thought: list[str] = field(default_factory=list[str])
     said: list[str] = field(default_factory=list[str])
+    matchers: dict[int, StopMatcher] = field(default_factory=dict[int, StopMatcher])
+    """By choice, where the gateway matches stop strings: an answer may go on over several legs."""
+    stopped: set[int] = field(default_factory=set[int])
+    """Choices that a stop string has ended."""
     is_answered: bool = False
     """Has anything but blanks been said, or a tool been called?"""
 
 
 class LegWatch:
     """`cap` is in tokens, None for none; `native` grants the engine's own enforcement a slack; `choices` is the
-    request's `n`."""
+    request's `n`; `stops` are matched on the answer."""
 
-    __slots__ = ("_cap", "_choices", "_governors", "_native", "_transcript", "finishes", "usage")
+    __slots__ = ("_cap", "_choices", "_governors", "_native", "_stops", "_transcript", "finishes", "usage")
 
-    def __init__(self, transcript: Transcript, *, cap: int | None, native: bool, choices: int) -> None:
+    def __init__(
+        self,
+        transcript: Transcript,
+        *,
+        cap: int | None,
+        native: bool,
+        choices: int,
+        stops: tuple[str, ...] = (),
+    ) -> None:
         self._transcript = transcript
         self._cap = cap
         self._native = native
+        self._stops = stops
         self._choices = choices
         self._governors: dict[int, Governor] = {}
         self.finishes: dict[int, Finish] = {}
@@ -43,6 +59,8 @@ class LegWatch:
         passed: list[Delta] = []
         told = self._transcript
         for delta in deltas:
+            if self._stops and not self._let_through(delta, passed):
+                continue
             if isinstance(delta, Text):
                 passed.append(delta)
                 if delta.field is Field.REASONING:
@@ -51,8 +69,7 @@ class LegWatch:
                     if ruling is not None:
                         return passed, ruling
                 else:
-                    told.said.append(delta.text)
-                    told.is_answered = told.is_answered or not delta.text.isspace()
+                    self._note_answer(delta)
                     self._governor(delta.index).watch_answer(delta.text, delta.tokens)
             elif isinstance(delta, Finish):
                 self.finishes[delta.index] = delta
@@ -66,6 +83,44 @@ class LegWatch:
                 told.is_answered = told.is_answered or isinstance(delta, ToolCalls)
                 passed.append(delta)
         return passed, None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Has a stop string ended every choice? Then nothing the engine still says is wanted."""
+        return len(self._transcript.stopped) == self._choices
+
+    def _let_through(self, delta: Delta, passed: list[Delta]) -> bool:
+        """Match the stop strings; True if the delta goes on as it is. What a stop holds back is told with what follows,
+        at the latest before the end."""
+        if isinstance(delta, Begin | Usage | Opaque):
+            return True
+        told, index = self._transcript, delta.index
+        if index in told.stopped:
+            return False
+        matcher = told.matchers.setdefault(index, StopMatcher(self._stops))
+        if not isinstance(delta, Text) or delta.field is Field.REASONING:
+            if held := matcher.flush():
+                self._tell(Text(index, Field.CONTENT, held), passed)
+            return True
+        shown, stop = matcher.feed(delta.text)
+        if stop is None and shown == delta.text:
+            return True
+        self._governor(index).watch_answer(delta.text, delta.tokens)
+        if shown:
+            self._tell(Text(index, Field.CONTENT, shown, extras=delta.extras), passed)
+        if stop is not None:
+            told.stopped.add(index)
+            self.finishes[index] = Finish(index, "stop", Extras(stop_reason=msgspec.Raw(msgspec.json.encode(stop))))
+        return False
+
+    def _tell(self, text: Text, passed: list[Delta]) -> None:
+        passed.append(text)
+        self._note_answer(text)
+
+    def _note_answer(self, text: Text) -> None:
+        told = self._transcript
+        told.said.append(text.text)
+        told.is_answered = told.is_answered or not text.text.isspace()
 
     def count(self) -> tuple[int, int]:
         """(completion, reasoning) tokens of this leg, as far as it came."""

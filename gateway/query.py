@@ -15,6 +15,7 @@ from budgets import Intent, IntentError, read_intent
 from gateway.config import ReasoningOutput
 from gateway.edge.errors import ApiError, bad_request
 from gateway.edge.hygiene import checked
+from gateway.output import Output, read_output
 
 MAX_CHOICES = 128
 
@@ -31,7 +32,7 @@ class Query:
     limit: int | None
     choices: int
     intent: Intent
-    output: ReasoningOutput
+    output: Output
     request_id: str
     caller: str
 
@@ -76,7 +77,7 @@ def read_chat(
         limit=min(limits, default=None),
         choices=choices,
         intent=intent,
-        output=output if intent.visible else ReasoningOutput.HIDDEN,
+        output=read_output(body, output, visible=intent.visible),
         request_id=request_id,
         caller=caller,
     )

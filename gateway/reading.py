@@ -6,14 +6,29 @@ Any split of the bytes gives the same deltas, but for how many of them carry the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 import msgspec
 
 from gateway import sse
 from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls, Usage
 from gateway.edge.errors import ApiError, engine_broke_off, engine_refused
 from gateway.engines import Call
-from gateway.wire import EngineErrorBody, MalformedEvent, WireChoice, count_ids, decode, extras_of, read_error, said
-from parsers import ChoiceParser, Format
+from gateway.wire import (
+    EngineErrorBody,
+    MalformedEvent,
+    WireChoice,
+    WireChunk,
+    count_ids,
+    decode,
+    extras_of,
+    mended,
+    merged,
+    read_error,
+    said,
+)
+from parsers import ChoiceParser, Format, Piece, Start
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -38,11 +53,13 @@ class AnswerReader:
         "_deltas",
         "_finished",
         "_format",
-        "_parsers",
+        "_is_bound",
+
         "_splits",
         "_splitter",
         "_start",
         "_tools",
+        "_voices",
         "failure",
         "identity",
         "is_over",
@@ -58,8 +75,9 @@ class AnswerReader:
         self._start = call.start
         self._splits = call.engine_splits
         self._tools = bool(call.body.get("tools"))
+        self._is_bound = call.engine_splits is not True and _wants_json(call.body)
         self._splitter = sse.Splitter()
-        self._parsers: dict[int, ChoiceParser] = {}
+        self._voices: dict[int, _Voice] = {}
         self._finished: set[int] = set()
         self._deltas: list[Delta] = []
 
@@ -96,7 +114,7 @@ class AnswerReader:
 
     @property
     def _is_complete(self) -> bool:
-        return bool(self._finished) and len(self._finished) == len(self._parsers)
+        return bool(self._finished) and len(self._finished) == len(self._voices)
 
     def _take(self, event: bytes) -> None:
         if event == sse.DONE:
@@ -106,7 +124,7 @@ class AnswerReader:
                 self._fail(engine_broke_off("The engine's stream ended without a finish reason."))
             return
         try:
-            chunk = decode(event)
+            event, chunk = _understood(event)
         except MalformedEvent:
             body = read_error(event) if event.startswith(b"{") and b'"error"' in event else None
             self._fail(_refused(body) if body else engine_broke_off("The engine's stream is not readable."))
@@ -132,53 +150,97 @@ class AnswerReader:
 
     def _take_choice(self, choice: WireChoice, event: bytes | None) -> None:
         """`event` is the whole event, where this choice is all it holds."""
-        delta = choice.delta
+        delta, index = choice.delta, choice.index
         if delta is None:  # /v1/completions
             reasoning, content, key, calls = None, choice.text, "text", None
         else:
             reasoning = delta.reasoning_content or delta.reasoning
             content, calls = delta.content, said(delta.tool_calls)
             key = "content" if content else "reasoning_content" if delta.reasoning_content else "reasoning"
-        extras = extras_of(choice)
-        ending = None
+        voice = self._voice(index)
+        extras, ending = extras_of(choice), None
         if extras is not None and choice.finish_reason is not None:  # what stopped it belongs to the end, not to a word
             ending = Extras(stop_reason=extras.stop_reason, matched_stop=extras.matched_stop)
             extras = Extras(extras.logprobs, extras.token_ids)
-        parser = self._parser(choice.index)
+        if extras is not None or voice.held is not None:
+            extras, event = merged(voice.held, extras), event if voice.held is None else None
+            voice.held = None
+        if voice.is_open_question and (content or reasoning):
+            content, event = self._settle_json(voice, reasoning, content), None
         if content or reasoning:
+            pieces = voice.parser.feed(reasoning=reasoning, content=content)
             is_plain = calls is None and choice.finish_reason is None and not (content and reasoning)
-            pieces = parser.feed(reasoning=reasoning, content=content)
-            tokens = count_ids(extras)
-            for piece in pieces:
-                whole = is_plain and len(pieces) == 1 and piece.text == (content or reasoning)
-                self._deltas.append(
-                    Text(choice.index, piece.field, piece.text, tokens, extras, event if whole else None, key)
-                )
-                tokens, extras = (None if tokens is None else 0), None
+            whole = event if is_plain and len(pieces) == 1 and pieces[0].text == (content or reasoning) else None
+            extras = self._speak(index, pieces, extras, whole, key)
         if calls is not None:
-            self._flush(choice.index, parser)
-            self._deltas.append(ToolCalls(choice.index, calls, extras))
+            extras = self._speak(index, voice.parser.finish(), extras)
+            self._deltas.append(ToolCalls(index, calls, extras))
             extras = None
         if choice.finish_reason is not None:
-            self._flush(choice.index, parser)
-            self._finished.add(choice.index)
-            if ending is not None and extras is not None:
-                ending = Extras(extras.logprobs, extras.token_ids, ending.stop_reason, ending.matched_stop)
-            self._deltas.append(Finish(choice.index, choice.finish_reason, ending))
-        elif extras is not None and event is not None and not (content or reasoning):
-            self._deltas.append(Opaque(event))
+            extras = self._speak(index, voice.parser.finish(), extras)
+            self._finished.add(index)
+            self._deltas.append(Finish(index, choice.finish_reason, merged(extras, ending)))
+        else:
+            voice.held = extras  # of a token whose text is withheld, or has none: they go with the next
 
-    def _parser(self, index: int) -> ChoiceParser:
-        parser = self._parsers.get(index)
-        if parser is None:
+    def _settle_json(self, voice: _Voice, reasoning: str | None, content: str | None) -> str | None:
+        """A grammar bound the output from its first token, if that is a bracket: then there is no thought in it.
+
+        (vLLM without a reasoning parser does that; where a thought was to come first, its words say so.) Blanks wait
+        for the first word.
+        """
+        text = voice.blanks + (content or "")
+        if reasoning is None and (not text or text.isspace()):
+            voice.blanks = text
+            return None
+        voice.is_open_question = False
+        if reasoning is None and text.lstrip()[0] in "{[":
+            voice.parser = ChoiceParser(self._format, Start.OFF, tools=self._tools, engine_splits=self._splits)
+        return text
+
+    def _speak(
+        self, index: int, pieces: list[Piece], extras: Extras | None, event: bytes | None = None, key: str = ""
+    ) -> Extras | None:
+        """Tell the pieces. The extras go with the first of them; what is returned has found no text to go with."""
+        for piece in pieces:
+            self._deltas.append(Text(index, piece.field, piece.text, count_ids(extras), extras, event, key))
+            extras = None
+        return extras
+
+    def _voice(self, index: int) -> _Voice:
+        voice = self._voices.get(index)
+        if voice is None:
             parser = ChoiceParser(self._format, self._start, tools=self._tools, engine_splits=self._splits)
-            self._parsers[index] = parser
+            voice = self._voices[index] = _Voice(parser, is_open_question=self._is_bound)
             self._deltas.append(Begin(index))
-        return parser
+        return voice
 
-    def _flush(self, index: int, parser: ChoiceParser) -> None:
-        for piece in parser.finish():
-            self._deltas.append(Text(index, piece.field, piece.text))
+
+class _Voice:
+    """One choice: its parser, and the extras that wait for a text to go with."""
+
+    __slots__ = ("blanks", "held", "is_open_question", "parser")
+
+    def __init__(self, parser: ChoiceParser, *, is_open_question: bool) -> None:
+        self.parser = parser
+        self.held: Extras | None = None
+        self.is_open_question = is_open_question
+        """Must it still be seen whether a grammar bound this output from its first token?"""
+        self.blanks = ""
+
+
+def _wants_json(body: Mapping[str, Any]) -> bool:
+    wanted = body.get("response_format")
+    return isinstance(wanted, dict) and cast("dict[str, Any]", wanted).get("type") in ("json_object", "json_schema")
+
+
+def _understood(event: bytes) -> tuple[bytes, WireChunk]:
+    """The chunk of an event, and the event, mended where it held what is no text. Raises MalformedEvent."""
+    try:
+        return event, decode(event)
+    except MalformedEvent:
+        event = mended(event)
+        return event, decode(event)
 
 
 def _refused(body: EngineErrorBody) -> ApiError:

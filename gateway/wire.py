@@ -6,6 +6,7 @@ All engines stream OpenAI's `chat.completion.chunk`; they differ in the name of 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -85,6 +86,56 @@ def decode(data: bytes) -> WireChunk:
         return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedEvent(str(error)) from error
+
+
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
+"""An escape in JSON text: a proper surrogate pair, a lone surrogate (group 1), or any other."""
+
+
+def mended(data: bytes) -> bytes:
+    """The event with U+FFFD for what is no text: broken UTF-8, and halves of surrogate pairs, which byte-fallback
+    tokens leave behind. Nothing else is changed."""
+    text = data.decode("utf-8", "replace")
+    return _ESCAPE.sub(lambda found: "\\ufffd" if found[1] else found[0], text).encode()
+
+
+def merged(one: Extras | None, other: Extras | None) -> Extras | None:
+    """The extras of two pieces of one choice, in their order."""
+    if one is None or other is None:
+        return one or other
+    return Extras(
+        _joined_logprobs(one.logprobs, other.logprobs),
+        _joined_ids(one.token_ids, other.token_ids),
+        other.stop_reason or one.stop_reason,
+        other.matched_stop or one.matched_stop,
+    )
+
+
+def _joined_ids(one: msgspec.Raw | None, other: msgspec.Raw | None) -> msgspec.Raw | None:
+    if one is None or other is None:
+        return one or other
+    try:
+        first, second = (msgspec.json.decode(raw, type=list[int]) for raw in (one, other))
+    except msgspec.DecodeError:
+        return other
+    return msgspec.Raw(msgspec.json.encode(first + second))
+
+
+def _joined_logprobs(one: msgspec.Raw | None, other: msgspec.Raw | None) -> msgspec.Raw | None:
+    """OpenAI's logprobs: `{"content": [an entry a token]}`."""
+    if one is None or other is None:
+        return one or other
+    try:
+        first, second = (msgspec.json.decode(raw, type=_Logprobs).content or [] for raw in (one, other))
+    except msgspec.DecodeError:
+        return other
+    return msgspec.Raw(msgspec.json.encode({"content": first + second}))
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[msgspec.Raw] | None = None
 
 
 def extras_of(choice: WireChoice) -> Extras | None:

@@ -14,6 +14,7 @@ from gateway import sse
 from gateway.config import ReasoningOutput
 from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls
 from gateway.flight import Account, Landing
+from gateway.output import Output
 from gateway.reading import Identity
 from parsers import Field
 
@@ -27,10 +28,12 @@ _KEYS = {ReasoningOutput.REASONING_CONTENT: ("reasoning_content",), ReasoningOut
 class Emitter:
     """One stream. `model` is the name the client is shown."""
 
-    def __init__(self, model: str, output: ReasoningOutput) -> None:
+    def __init__(self, model: str, output: Output) -> None:
         self._model = model
-        self._output = output
-        self._keys = _KEYS.get(output, ())
+        self._output = output.reasoning
+        self._keys = _KEYS.get(output.reasoning, ())
+        self._whole: dict[int, list[str]] | None = {} if output.in_one_piece else None
+        """Thoughts that wait for their end, by choice."""
         self._identity: Identity | None = None
         self._head = b""
         self._may_pass = False
@@ -43,6 +46,8 @@ class Emitter:
         may_pass = self._may_pass and identity is self._identity
         parts: list[bytes] = []
         for delta in deltas:
+            if self._whole is not None and self._waits(delta, parts):
+                continue
             if isinstance(delta, Text):
                 if may_pass and delta.raw is not None and (raw := self._passed(delta, delta.raw)) is not None:
                     parts.append(raw)
@@ -62,6 +67,7 @@ class Emitter:
         parts: list[bytes] = []
         last = len(landing.finishes) - 1
         for place, finish in enumerate(landing.finishes):
+            self._tell_whole(finish.index, parts)
             self._close_inline(finish.index, parts)
             report = landing.report if place == last else None
             parts.append(self._finish(finish, report))
@@ -97,6 +103,20 @@ class Emitter:
         if theirs not in raw or ours in raw:  # where both are there, one would come twice
             return None
         return sse.event(raw.replace(theirs, ours, 1))
+
+    def _waits(self, delta: Delta, parts: list[bytes]) -> bool:
+        """Keep a thought back until something else of its choice comes. Its extras stay with their tokens: untold."""
+        assert self._whole is not None
+        if isinstance(delta, Text) and delta.field is Field.REASONING:
+            self._whole.setdefault(delta.index, []).append(delta.text)
+            return True
+        if isinstance(delta, Text | ToolCalls):
+            self._tell_whole(delta.index, parts)
+        return False
+
+    def _tell_whole(self, index: int, parts: list[bytes]) -> None:
+        if self._whole and (thought := self._whole.pop(index, None)):
+            self._text(Text(index, Field.REASONING, "".join(thought)), parts)
 
     def _text(self, delta: Text, parts: list[bytes]) -> None:
         if delta.field is Field.REASONING:

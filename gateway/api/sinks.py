@@ -15,10 +15,10 @@ from gateway import sse
 from gateway.api.emit import Emitter
 from gateway.api.respond import send_error, send_json, start
 from gateway.api.whole import Assembler
-from gateway.config import ReasoningOutput
 from gateway.deltas import Delta
 from gateway.edge.errors import ApiError
 from gateway.flight import Landing
+from gateway.output import Output
 from gateway.reading import Identity
 
 STREAM_HEADERS = {
@@ -37,7 +37,7 @@ class StreamSink:
         headers: Mapping[str, str],
         *,
         model: str,
-        output: ReasoningOutput,
+        output: Output,
         include_usage: bool,
         silence: float,
     ) -> None:
@@ -110,10 +110,10 @@ class StreamSink:
 class WholeSink:
     """One `chat.completion` body at the end."""
 
-    def __init__(self, send: Send, headers: Mapping[str, str], *, model: str, output: ReasoningOutput) -> None:
+    def __init__(self, send: Send, headers: Mapping[str, str], *, model: str, output: Output) -> None:
         self._send = send
         self._headers = headers
-        self._assembler = Assembler(model, output)
+        self._assembler = Assembler(model, output.reasoning)
 
     async def write(self, deltas: list[Delta], identity: Identity) -> None:
         self._assembler.add(deltas, identity)

@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from budgets import Plan, without_thinking_fields
+from gateway import output
 from gateway.config import Hygiene, Thinking
 from gateway.edge import hygiene
-from parsers import Format, Start, resolve_start
+from parsers import Format, Start, read_reasoning, resolve_start
 
 CHAT_PATH = "/v1/chat/completions"
+
+_THOUGHT_KEYS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
+"""Where clients put the thoughts of earlier assistant turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Call:
     engine_splits: bool | None
     tokenize: tuple[dict[str, Any], ...] = ()
     """Bodies for /tokenize whose ids, one after the other, become this call's `prompt`."""
+    stops: tuple[str, ...] = ()
+    """Stop strings that the gateway matches, on the answer alone; the engine is not told of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +75,14 @@ class Dialect(Protocol):
         ...
 
 
-def shape_chat(body: Mapping[str, Any], profile: Profile, plan: Plan) -> dict[str, Any]:
+def shape_chat(body: Mapping[str, Any], profile: Profile, plan: Plan, *, thought_key: str | None) -> dict[str, Any]:
     """What every engine is sent: the client's body in the engine's words.
 
     Always streamed, since no engine reliably notices that a unary client has gone; always with usage, since a client
-    that does not ask for it must not escape the ledger.
+    that does not ask for it must not escape the ledger. `thought_key` is the name under which the engine reads the
+    thoughts of earlier turns, None to leave them as they are.
     """
-    shaped = without_thinking_fields(body)
+    shaped = {key: value for key, value in without_thinking_fields(body).items() if key not in output.FIELDS}
     shaped["model"] = profile.model
     shaped["stream"] = True
     options = shaped.get("stream_options")
@@ -86,12 +93,39 @@ def shape_chat(body: Mapping[str, Any], profile: Profile, plan: Plan) -> dict[st
         shaped.pop("max_tokens", None)
         shaped[name] = plan.limit
     hygiene.apply(shaped, profile.rules)
+    if thought_key is not None:
+        shaped["messages"] = [_with_thought_as(thought_key, message) for message in shaped["messages"]]
     switches = {name: plan.thinks for name in profile.format.switch if name in {"thinking", "enable_thinking"}}
     if switches:
         kwargs = shaped.get("chat_template_kwargs")
         given = cast("dict[str, Any]", kwargs) if isinstance(kwargs, dict) else {}
         shaped["chat_template_kwargs"] = {**given, **switches}
     return shaped
+
+
+def take_stops(shaped: dict[str, Any], plan: Plan) -> tuple[str, ...]:
+    """The stop strings of a body that the gateway takes over, since the model thinks; they are taken out of it.
+
+    They stay with the engine when the client wants them in the text, which only the engine can tell apart.
+    """
+    given = shaped.get("stop")
+    stops = (
+        (given,) if isinstance(given, str) else tuple(cast("list[object]", given)) if isinstance(given, list) else ()
+    )
+    wanted = shaped.get("include_stop_str_in_output") or shaped.get("no_stop_trim")
+    if not plan.thinks or wanted or not stops or not all(isinstance(stop, str) and stop for stop in stops):
+        return ()
+    del shaped["stop"]
+    return cast("tuple[str, ...]", stops)
+
+
+def _with_thought_as(key: str, message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An earlier turn with its thought under the name that the engine's template is given; one copy, one name."""
+    if message.get("role") != "assistant" or not any(message.get(name) is not None for name in _THOUGHT_KEYS):
+        return message
+    thought = read_reasoning(message)
+    renamed = {name: value for name, value in message.items() if name not in _THOUGHT_KEYS}
+    return renamed if thought is None else {**renamed, key: thought}
 
 
 def start_of(profile: Profile, plan: Plan) -> Start:

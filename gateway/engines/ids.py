@@ -81,7 +81,7 @@ def answer_by_ids(first: Call, prefix: Prefix, profile: Profile, limit: int) -> 
         {**render, "add_generation_prompt": True},
         {"model": chat["model"], "prompt": text, "add_special_tokens": False},
     )
-    return Call(COMPLETIONS_PATH, body, Start.CLOSED, engine_splits=False, tokenize=tokenize)
+    return Call(COMPLETIONS_PATH, body, Start.CLOSED, engine_splits=False, stops=first.stops, tokenize=tokenize)
 
 
 def _has_media(message: Mapping[str, Any]) -> bool:

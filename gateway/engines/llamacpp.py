@@ -13,16 +13,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from budgets import Plan
-from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
+from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
 from parsers import Start
 
 
 class LlamaCppDialect:
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
-        shaped = shape_chat(body, profile, plan)
+        shaped = shape_chat(body, profile, plan, thought_key="reasoning_content")
+        stops = take_stops(shaped, plan)
         shaped["return_progress"] = True
         splits = True if profile.engine_splits is None else profile.engine_splits
-        return Call(CHAT_PATH, shaped, start_of(profile, plan), splits)
+        return Call(CHAT_PATH, shaped, start_of(profile, plan), splits, stops=stops)
 
     def can_continue(self, body: Mapping[str, Any]) -> bool:
         return True
@@ -40,4 +41,4 @@ class LlamaCppDialect:
         if limit is not None:
             body.pop("max_completion_tokens", None)
             body["max_tokens"] = limit
-        return Call(CHAT_PATH, body, Start.CLOSED, first.engine_splits)
+        return Call(CHAT_PATH, body, Start.CLOSED, first.engine_splits, stops=first.stops)

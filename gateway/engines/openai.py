@@ -14,7 +14,7 @@ from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, s
 
 class OpenAIDialect:
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
-        shaped = shape_chat(body, profile, plan)
+        shaped = shape_chat(body, profile, plan, thought_key=None)
         shaped.pop("chat_template_kwargs", None)
         if (effort := body.get("reasoning_effort")) is not None:
             shaped["reasoning_effort"] = effort

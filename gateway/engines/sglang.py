@@ -1,7 +1,7 @@
 """SGLang: names the field `reasoning_content`, ignores unknown fields in silence, answers errors flat.
 
 Facts from SGLang 0.5.23: a native budget acts only under server flags that a request cannot see, so none is sent;
-the head of an answer comes with its first token.
+the head of an answer comes with its first token; of earlier turns only `reasoning_content` is read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from budgets import Plan
-from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
+from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
 from gateway.engines.ids import answer_by_ids, is_plain_text
 
 UNSAID_LIMIT = 4_096
@@ -20,7 +20,9 @@ UNSAID_LIMIT = 4_096
 
 class SglangDialect:
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
-        return Call(CHAT_PATH, shape_chat(body, profile, plan), start_of(profile, plan), profile.engine_splits)
+        shaped = shape_chat(body, profile, plan, thought_key="reasoning_content")
+        stops = take_stops(shaped, plan)
+        return Call(CHAT_PATH, shaped, start_of(profile, plan), profile.engine_splits, stops=stops)
 
     def can_continue(self, body: Mapping[str, Any]) -> bool:
         return is_plain_text(body)

@@ -2,6 +2,7 @@
 
 Facts from vLLM 0.32: `thinking_token_budget` is a top-level integer, refused with 400 when the server has no
 reasoning parser; unary answers may file the answer under `reasoning`, streams do not, and everything is streamed here.
+Thoughts of earlier turns are read as `reasoning` (from 0.16), as `reasoning_content` too only from about 0.22.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from budgets import How, Plan
-from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
+from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
 from gateway.engines.ids import answer_by_ids, is_plain_text
 
 CAP_FIELD = "thinking_token_budget"
@@ -22,10 +23,11 @@ WHOLE_CONTEXT = 10_000_000
 
 class VllmDialect:
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
-        shaped = shape_chat(body, profile, plan)
+        shaped = shape_chat(body, profile, plan, thought_key="reasoning")
+        stops = take_stops(shaped, plan)
         if plan.how is How.NATIVE and plan.cap is not None:
             shaped[CAP_FIELD] = plan.cap
-        return Call(CHAT_PATH, shaped, start_of(profile, plan), profile.engine_splits)
+        return Call(CHAT_PATH, shaped, start_of(profile, plan), profile.engine_splits, stops=stops)
 
     def can_continue(self, body: Mapping[str, Any]) -> bool:
         return is_plain_text(body)

@@ -15,6 +15,7 @@ from gateway.api.whole import Assembler
 from gateway.config import ReasoningOutput
 from gateway.deltas import Begin, Delta, Extras, Finish, Text, ToolCalls
 from gateway.flight import Account, Landing
+from gateway.output import Output
 from gateway.reading import Identity
 from parsers import Field
 
@@ -93,7 +94,7 @@ def as_a_client_reads(data: bytes) -> dict[int, dict[str, Any]]:
 @given(reads, outputs, st.integers(0, 5))
 def test_a_stream_and_a_body_say_the_same(batches: list[list[Delta]], output: ReasoningOutput, second_leg: int) -> None:
     """From the read `second_leg` on, the deltas come from another generation under another id."""
-    emitter, assembler = Emitter("m", output), Assembler("m", output)
+    emitter, assembler = Emitter("m", Output(output)), Assembler("m", output)
     start: list[Delta] = [Begin(0), Begin(1)]
     streamed = b""
     for number, batch in enumerate([start, *batches]):

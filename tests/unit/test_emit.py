@@ -14,6 +14,7 @@ from gateway.config import ReasoningOutput
 from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls
 from gateway.engines import Call
 from gateway.flight import Account, Landing
+from gateway.output import Output
 from gateway.reading import AnswerReader, Identity
 from parsers import Field, Start, lookup
 from tests.scripted import chunk
@@ -52,11 +53,11 @@ def thought(text: str, key: str = "reasoning", **rest: Any) -> Text:
 @pytest.mark.parametrize("key", ["", "reasoning", "reasoning_content"])
 def test_a_thought_has_the_name_the_client_wants(output: ReasoningOutput, delta: dict[str, str], key: str) -> None:
     said = thought("hm", key) if key else Text(0, Field.REASONING, "hm")
-    assert delta_of(Emitter("m", output).encode([said], ENGINE)) == delta
+    assert delta_of(Emitter("m", Output(output)).encode([said], ENGINE)) == delta
 
 
 def test_a_hidden_thought_leaves_nothing_behind() -> None:
-    emitter = Emitter("m", ReasoningOutput.HIDDEN)
+    emitter = Emitter("m", Output(ReasoningOutput.HIDDEN))
     assert emitter.encode([thought("secret"), Text(0, Field.REASONING, "secret")], ENGINE) == b""
 
 
@@ -84,7 +85,7 @@ def test_renaming_in_raw_bytes_changes_the_key_and_nothing_else(text: str, ascii
     }
     raw = json.dumps(before, ensure_ascii=ascii_only).encode()
     said = Text(0, Field.REASONING, text, raw=raw, raw_key="reasoning")
-    [after] = parse(Emitter("m", ReasoningOutput.REASONING_CONTENT).encode([said], ENGINE))
+    [after] = parse(Emitter("m", Output(ReasoningOutput.REASONING_CONTENT)).encode([said], ENGINE))
     assert after["choices"][0].pop("delta") == {"reasoning_content": text}
     before["choices"][0].pop("delta")  # type: ignore[attr-defined]
     assert after == before
@@ -105,7 +106,7 @@ def test_an_engine_that_sends_both_names_loses_no_thought(
 ) -> None:
     """Two keys of one name in one object: JSON readers take the last, which may be null."""
     reader = AnswerReader(Call("", {}, Start.OPEN, True), lookup("think"))
-    data = Emitter("m", output).encode(reader.feed(chunk(delta)), ENGINE)
+    data = Emitter("m", Output(output)).encode(reader.feed(chunk(delta)), ENGINE)
     assert parse(data)[-1]["choices"][0]["delta"][output] == "hm"
 
 
@@ -113,20 +114,20 @@ def test_an_event_in_several_data_lines_reaches_the_client_whole() -> None:
     reader = AnswerReader(Call("", {}, Start.OPEN, True), lookup("think"))
     deltas = reader.feed(b'data: {"model":"m","choices":\ndata: [{"index":0,"delta":{"content":"b"}}]}\n\n')
     assert reader.identity is not None
-    events = parse(Emitter("m", ReasoningOutput.REASONING).encode(deltas, reader.identity))
+    events = parse(Emitter("m", Output(ReasoningOutput.REASONING)).encode(deltas, reader.identity))
     assert "".join(event["choices"][0]["delta"]["content"] for event in events) == "b"
 
 
 def test_an_engines_own_bytes_travel_where_they_already_say_it() -> None:
     raw = b'{"id": "e-1",   "choices":[{"index":0,"delta":{"content":"a"}}],"unknown":1}'
     said = Text(0, Field.CONTENT, "a", raw=raw, raw_key="content")
-    assert Emitter("m", ReasoningOutput.REASONING).encode([said], ENGINE) == sse.event(raw)
-    assert Emitter("m", ReasoningOutput.REASONING).encode([Opaque(b'{"x":1}')], ENGINE) == sse.event(b'{"x":1}')
+    assert Emitter("m", Output(ReasoningOutput.REASONING)).encode([said], ENGINE) == sse.event(raw)
+    assert Emitter("m", Output(ReasoningOutput.REASONING)).encode([Opaque(b'{"x":1}')], ENGINE) == sse.event(b'{"x":1}')
 
 
 @pytest.mark.parametrize(("model", "identities"), [("alias", [ENGINE]), ("m", [ENGINE, OTHER])])
 def test_raw_bytes_never_show_another_model_or_a_second_id(model: str, identities: list[Identity]) -> None:
-    emitter = Emitter(model, ReasoningOutput.REASONING)
+    emitter = Emitter(model, Output(ReasoningOutput.REASONING))
     emitter.encode([Begin(0)], ENGINE)
     raw = b'{"id":"e-2","model":"m","choices":[{"index":0,"delta":{"content":"a"}}]}'
     deltas: list[Delta] = [Text(0, Field.CONTENT, "a", raw=raw, raw_key="content"), Opaque(raw)]
@@ -137,7 +138,7 @@ def test_raw_bytes_never_show_another_model_or_a_second_id(model: str, identitie
 
 
 def test_inline_opens_and_closes_once_a_choice() -> None:
-    emitter = Emitter("m", ReasoningOutput.INLINE)
+    emitter = Emitter("m", Output(ReasoningOutput.INLINE))
     deltas: list[Delta] = [Begin(0), Begin(1), thought("a"), Text(1, Field.REASONING, "x"), thought("b")]
     data = emitter.encode(deltas, ENGINE) + emitter.encode(
         [Text(0, Field.CONTENT, "c"), Text(0, Field.CONTENT, "d")], ENGINE
@@ -151,7 +152,7 @@ def test_inline_opens_and_closes_once_a_choice() -> None:
 
 
 def test_inline_closes_before_a_tool_call() -> None:
-    emitter = Emitter("m", ReasoningOutput.INLINE)
+    emitter = Emitter("m", Output(ReasoningOutput.INLINE))
     events = parse(emitter.encode([thought("a"), ToolCalls(0, msgspec.Raw(b'[{"index":0}]'))], ENGINE))
     assert [event["choices"][0]["delta"] for event in events] == [
         {"content": INLINE_OPEN + "a"},
@@ -163,7 +164,7 @@ def test_inline_closes_before_a_tool_call() -> None:
 def test_extras_stand_where_openai_and_vllm_put_them() -> None:
     extras = Extras(msgspec.Raw(b'{"content":[]}'), msgspec.Raw(b"[1]"), msgspec.Raw(b'"END"'), msgspec.Raw(b"2"))
     [event] = parse(
-        Emitter("m", ReasoningOutput.REASONING).encode([Text(0, Field.CONTENT, "a", extras=extras)], ENGINE)
+        Emitter("m", Output(ReasoningOutput.REASONING)).encode([Text(0, Field.CONTENT, "a", extras=extras)], ENGINE)
     )
     choice = event["choices"][0]
     assert (choice["logprobs"], choice["token_ids"], choice["stop_reason"], choice["matched_stop"]) == (
@@ -175,7 +176,7 @@ def test_extras_stand_where_openai_and_vllm_put_them() -> None:
 
 
 def test_the_end_is_finishes_then_usage_without_choices_then_done() -> None:
-    emitter = Emitter("m", ReasoningOutput.REASONING)
+    emitter = Emitter("m", Output(ReasoningOutput.REASONING))
     emitter.encode([Begin(0), Begin(1)], ENGINE)
     data = emitter.land(landing(Finish(0, "stop"), Finish(1, "length")), include_usage=True)
     assert data.endswith(sse.DONE_EVENT)
@@ -189,7 +190,7 @@ def test_the_end_is_finishes_then_usage_without_choices_then_done() -> None:
 
 
 def test_usage_comes_only_to_those_who_asked() -> None:
-    emitter = Emitter("m", ReasoningOutput.REASONING)
+    emitter = Emitter("m", Output(ReasoningOutput.REASONING))
     emitter.encode([Begin(0)], ENGINE)
     assert b'"usage"' not in emitter.land(landing(Finish(0, "stop")), include_usage=False)
 

@@ -252,7 +252,6 @@ class TestAnswerByIds:
             "frequency_penalty": 0.3,
             "repetition_penalty": 1.1,
             "logit_bias": {"7": -100},
-            "stop": ["END"],
             "stop_token_ids": [9],
             "ignore_eos": True,
             "return_token_ids": True,
@@ -260,6 +259,16 @@ class TestAnswerByIds:
         }
         sent = answer(dialect, **fields).body
         assert {name: sent[name] for name in fields} == fields
+
+    def test_stop_strings_stay_with_the_gateway(self, dialect: Any) -> None:
+        for given in ("END", ["END"]):
+            call = answer(dialect, stop=given)
+            assert (call.stops, "stop" in call.body) == (("END",), False)
+
+    @pytest.mark.parametrize("wish", ["include_stop_str_in_output", "no_stop_trim"])
+    def test_stop_strings_wanted_in_the_text_stay_with_the_engine(self, dialect: Any, wish: str) -> None:
+        call = answer(dialect, stop=["END"], **{wish: True})
+        assert (call.stops, call.body["stop"]) == ((), ["END"])
 
     def test_fields_left_null_stay_unsaid(self, dialect: Any) -> None:
         assert not {"temperature", "stop", "seed"} & set(answer(dialect, temperature=None, stop=None, seed=None).body)

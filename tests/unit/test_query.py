@@ -10,6 +10,7 @@ import pytest
 from budgets import Mode
 from gateway.config import ReasoningOutput
 from gateway.edge.errors import ApiError
+from gateway.output import Output
 from gateway.query import Query, read_chat
 
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -31,7 +32,7 @@ def refused(raw: bytes) -> ApiError:
 def test_a_plain_request() -> None:
     query = read({})
     assert (query.model, query.messages, query.stream, query.choices, query.limit) == ("m", MESSAGES, False, 1, None)
-    assert (query.output, query.request_id, query.caller) == (ReasoningOutput.BOTH, "r", "k")
+    assert (query.output, query.request_id, query.caller) == (Output(ReasoningOutput.BOTH), "r", "k")
     assert query.intent.mode is Mode.AUTO
 
 
@@ -63,7 +64,7 @@ def test_the_stream_and_its_usage() -> None:
 
 
 def test_who_wants_no_thoughts_gets_none_and_who_asks_by_header_is_heard() -> None:
-    assert read({"include_reasoning": False}).output is ReasoningOutput.HIDDEN
+    assert read({"include_reasoning": False}).output.reasoning is ReasoningOutput.HIDDEN
     assert read({}, "512").intent.cap == 512
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway import sse
-from gateway.deltas import Begin, Delta, Finish, Opaque, Text, ToolCalls, Usage
+from gateway.deltas import Begin, Delta, Finish, Text, ToolCalls, Usage
 from gateway.engines import Call
 from gateway.reading import AnswerReader, Identity, Prompt
 from parsers import Field, Start, lookup
@@ -133,7 +133,7 @@ def test_what_hangs_on_a_choice_is_carried_once() -> None:
     assert isinstance(first, Text)
     assert isinstance(second, Text)
     assert first.extras is not None
-    assert (first.tokens, second.tokens, second.extras) == (2, 0, None)
+    assert (first.tokens, second.tokens, second.extras) == (2, None, None)
 
 
 def test_the_stop_that_ended_an_answer_stays_with_its_finish_also_beside_a_last_word() -> None:
@@ -147,9 +147,56 @@ def test_the_stop_that_ended_an_answer_stays_with_its_finish_also_beside_a_last_
     assert bytes(finish.extras.stop_reason) == b'"END"'
 
 
-def test_extras_without_text_are_passed_on_whole() -> None:
-    event = sse.event(json.dumps({"choices": [{"index": 0, "delta": {}, "token_ids": [7]}]}).encode())
-    assert reader().feed(event) == [Begin(0), Opaque(payload(event))]
+def test_extras_without_text_go_with_the_next_text() -> None:
+    """vLLM sends the token of `</think>` with an empty delta; its log probability must not be lost, streamed or not."""
+    silent = {"index": 0, "delta": {}, "token_ids": [7], "logprobs": {"content": [{"token": "</think>"}]}}
+    spoken = {"index": 0, "delta": {"content": "b"}, "token_ids": [8], "logprobs": {"content": [{"token": "b"}]}}
+    events = [sse.event(json.dumps({"choices": [choice]}).encode()) for choice in (silent, spoken)]
+    [_, text] = reader().feed(b"".join(events))
+    assert isinstance(text, Text)
+    assert text.extras is not None
+    assert text.tokens == 2
+    assert text.raw is None, "the event alone does not say it all"
+    assert json.loads(bytes(text.extras.token_ids or b"")) == [7, 8]
+    assert json.loads(bytes(text.extras.logprobs or b"")) == {"content": [{"token": "</think>"}, {"token": "b"}]}
+
+
+def test_extras_of_withheld_text_go_with_what_is_told_of_it() -> None:
+    """The parser holds `<` back: it may become a marker."""
+    pieces = [{"index": 0, "delta": {"content": text}, "token_ids": [i]} for i, text in enumerate(("a", "<", "b"))]
+    answer = AnswerReader(Call("/v1/chat/completions", {}, Start.OPEN, engine_splits=False), lookup("think"))
+    told = [delta for piece in pieces for delta in answer.feed(sse.event(json.dumps({"choices": [piece]}).encode()))]
+    texts = [delta for delta in told if isinstance(delta, Text)]
+    assert [(delta.text, delta.tokens) for delta in texts] == [("a", 1), ("<b", 2)]
+
+
+def test_extras_that_nothing_follows_end_with_the_choice() -> None:
+    silent = {"index": 0, "delta": {}, "token_ids": [7]}
+    ending = {"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": 2}
+    events = [sse.event(json.dumps({"choices": [choice]}).encode()) for choice in (silent, ending)]
+    [_, finish] = reader().feed(b"".join(events))
+    assert isinstance(finish, Finish)
+    assert finish.extras is not None
+    assert (bytes(finish.extras.token_ids or b""), bytes(finish.extras.stop_reason or b"")) == (b"[7]", b"2")
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (b'"a\xff"', "a\ufffd"),
+        (b'"a\\ud83d"', "a\ufffd"),
+        (b'"\\ude00b"', "\ufffdb"),
+        (b'"\\ud83d\\ude00"', "\U0001f600"),
+        (b'"\\\\ud83d"', "\\ud83d"),
+    ],
+)
+def test_what_is_no_text_becomes_a_replacement_character_and_never_reaches_a_client(told: bytes, text: str) -> None:
+    answer = reader()
+    [_, delta] = answer.feed(sse.event(b'{"choices":[{"index":0,"delta":{"content":' + told + b"}}]}"))
+    assert isinstance(delta, Text)
+    assert delta.text == text
+    assert delta.raw is not None
+    assert json.loads(delta.raw)["choices"][0]["delta"]["content"] == text
 
 
 def test_usage_may_come_with_the_finish_or_after_it() -> None:
@@ -200,7 +247,7 @@ def test_an_error_in_the_stream_keeps_a_status_of_the_client() -> None:
 
 
 @pytest.mark.parametrize(
-    "tail", [b"", DONE, b"data: {\n\n", b"data: [1]\n\n", b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n']
+    "tail", [b"", DONE, b"data: {\n\n", b"data: [1]\n\n", b'data: {"choices":[{"delta":{"content":3}}]}\n\n']
 )
 def test_a_stream_that_stops_making_sense_is_a_failure_not_an_answer(tail: bytes) -> None:
     answer = reader()
@@ -240,3 +287,25 @@ def test_completions_text_is_content() -> None:
     [_, delta] = reader(start=Start.CLOSED, splits=False).feed(event)
     assert isinstance(delta, Text)
     assert (delta.field, delta.text, delta.raw_key) == (Field.CONTENT, "hi", "text")
+
+
+@pytest.mark.parametrize("blanks", ["", "\n", " \n "])
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_an_output_that_a_grammar_bound_from_its_first_token_is_an_answer(blanks: str, size: int) -> None:
+    """vLLM without a reasoning parser does that; a thought was expected, and there is none."""
+    text = blanks + '{"a": 1}'
+    wanted = {"response_format": {"type": "json_schema"}}
+    answer = AnswerReader(Call("/v1/chat/completions", wanted, Start.OPEN, engine_splits=None), lookup("think"))
+    told = [delta for at in range(0, len(text), size) for delta in answer.feed(words(text[at : at + size]))]
+    told += answer.feed(end())
+    assert {delta.field for delta in told if isinstance(delta, Text)} == {Field.CONTENT}
+    assert "".join(delta.text for delta in told if isinstance(delta, Text)).strip() == '{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"), [({}, '{"a": 1}'), ({"response_format": {"type": "json_object"}}, "Well, {")]
+)
+def test_brackets_do_not_make_an_answer_of_other_thoughts(wanted: dict[str, Any], text: str) -> None:
+    answer = AnswerReader(Call("/v1/chat/completions", wanted, Start.OPEN, engine_splits=None), lookup("think"))
+    told = answer.feed(words(text) + end())
+    assert {delta.field for delta in told if isinstance(delta, Text)} == {Field.REASONING}
