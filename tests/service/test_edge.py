@@ -170,7 +170,7 @@ async def test_messages_reach_the_engine_untouched(served: Gateway, vllm: VllmDo
         {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": {}}]},
         {"role": "tool", "tool_call_id": "c1", "content": "3"},
-        {"role": "assistant", "content": "four", "reasoning_content": "because"},
+        {"role": "assistant", "content": "four"},
     ]
     body["messages"] = history + body["messages"]
     assert (await post(served.url, body, headers=AS_ALICE)).status_code == 200
