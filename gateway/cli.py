@@ -98,8 +98,8 @@ def explain(
 def formats() -> None:
     """List the reasoning formats and the names they go by."""
     for record in FORMATS:
-        names = ", ".join(record.aliases)
-        typer.echo(f"{record.id:20} {' '.join(record.open) or '-':12} {names}")
+        names = ", ".join(record.aliases) or "-"
+        typer.echo(f"{record.id}\n  for: {record.models}\n  also called: {names}")
 
 
 @app.command()

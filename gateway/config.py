@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from parsers import BadFormat, Format, UnknownFormat, format_from_mapping, lookup
 
 KEY_HASH_PATTERN = r"^sha256:[0-9a-f]{64}$"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,127}$"
@@ -204,7 +206,7 @@ class Pool(Strict):
     api_key: HeaderSecret | None = Field(
         default=None, description="Bearer key the workers want. The client's own key never travels."
     )
-    format: str | None = Field(
+    format: Name | None = Field(
         default=None, description="How the model marks its thoughts; found from the model's name if unset."
     )
     engine_splits: bool | None = Field(
@@ -299,6 +301,10 @@ class Config(Strict):
     reasoning_output: ReasoningOutput = Field(
         default=ReasoningOutput.REASONING_CONTENT, description="Name under which clients get the thoughts."
     )
+    formats: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict[str, dict[str, Any]],
+        description="Reasoning formats of your own, by name; what each may hold stands in docs/formats.md.",
+    )
     embedded: Embedded = Field(default_factory=Embedded, description="The engine inside.")
     logs: Logs = Field(default_factory=Logs, description="What is printed.")
 
@@ -321,6 +327,27 @@ class Config(Strict):
         if len({key.hash for key in self.keys}) != len(self.keys):
             raise ValueError("two 'keys' have the same hash")
         return self
+
+    @model_validator(mode="after")
+    def _formats_are_known(self) -> Self:
+        own = self.own_formats()
+        for pool_name, pool in self.pools.items():
+            if pool.format is not None and pool.format not in own:
+                try:
+                    lookup(pool.format)
+                except UnknownFormat as error:
+                    raise ValueError(f"the 'format' of the pool {pool_name!r}: {error}") from error
+        return self
+
+    def own_formats(self) -> dict[str, Format]:
+        """The user's formats by name. Raises ValueError naming the key that is wrong."""
+        found: dict[str, Format] = {}
+        for name, data in self.formats.items():
+            try:
+                found[name] = format_from_mapping({"id": name, **data})
+            except (BadFormat, UnknownFormat) as error:
+                raise ValueError(f"the format {name!r} in 'formats': {error}") from error
+        return found
 
     @model_validator(mode="after")
     def _safe_to_listen(self) -> Self:

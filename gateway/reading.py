@@ -20,6 +20,7 @@ from gateway.wire import (
     MalformedEvent,
     WireChoice,
     WireChunk,
+    WireDelta,
     count_ids,
     decode,
     extras_of,
@@ -28,7 +29,7 @@ from gateway.wire import (
     read_error,
     said,
 )
-from parsers import ChoiceParser, Format, Piece, Start
+from parsers import ChoiceParser, Format, Piece, Start, read_content, read_reasoning
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -151,11 +152,16 @@ class AnswerReader:
     def _take_choice(self, choice: WireChoice, event: bytes | None) -> None:
         """`event` is the whole event, where this choice is all it holds."""
         delta, index = choice.delta, choice.index
+        reasoning: str | None = None
         if delta is None:  # /v1/completions
-            reasoning, content, key, calls = None, choice.text, "text", None
+            content, key, calls = choice.text, "text", None
         else:
-            reasoning = delta.reasoning_content or delta.reasoning
-            content, calls = delta.content, said(delta.tool_calls)
+            reasoning, calls = delta.reasoning_content or delta.reasoning, said(delta.tool_calls)
+            if isinstance(delta.content, list) or delta.thinking or (delta.reasoning_details and not reasoning):
+                reasoning, content = _of_hosted(delta)
+                event = None
+            else:
+                content = delta.content
             key = "content" if content else "reasoning_content" if delta.reasoning_content else "reasoning"
         voice = self._voice(index)
         extras, ending = extras_of(choice), None
@@ -227,6 +233,12 @@ class _Voice:
         self.is_open_question = is_open_question
         """Must it still be seen whether a grammar bound this output from its first token?"""
         self.blanks = ""
+
+
+def _of_hosted(delta: WireDelta) -> tuple[str | None, str | None]:
+    """(reasoning, content) of a delta in the words of a hosted API: Mistral's chunks, OpenRouter's details."""
+    fields = msgspec.structs.asdict(delta)
+    return read_reasoning(fields), read_content(fields)
 
 
 def _wants_json(body: Mapping[str, Any]) -> bool:

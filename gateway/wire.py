@@ -22,10 +22,14 @@ class MalformedEvent(ValueError):
 
 
 class WireDelta(msgspec.Struct, gc=False):
+    """Thoughts come as `reasoning_content` or `reasoning`, from some hosted APIs as details or as chunks of content."""
+
     role: str | None = None
-    content: str | None = None
+    content: str | list[Any] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_details: Any = None
+    thinking: Any = None
     tool_calls: msgspec.Raw = ABSENT
 
 

@@ -95,11 +95,12 @@ def shape_chat(body: Mapping[str, Any], profile: Profile, plan: Plan, *, thought
     hygiene.apply(shaped, profile.rules)
     if thought_key is not None:
         shaped["messages"] = [_with_thought_as(thought_key, message) for message in shaped["messages"]]
-    switches = {name: plan.thinks for name in profile.format.switch if name in {"thinking", "enable_thinking"}}
-    if switches:
+    if switches := profile.format.switch_kwargs(plan.thinks):
         kwargs = shaped.get("chat_template_kwargs")
         given = cast("dict[str, Any]", kwargs) if isinstance(kwargs, dict) else {}
         shaped["chat_template_kwargs"] = {**given, **switches}
+    if profile.format.needs_special_tokens and profile.engine_splits is False:
+        shaped.setdefault("skip_special_tokens", False)  # else the markers never reach the text that is parsed here
     return shaped
 
 

@@ -14,7 +14,7 @@ from gateway.edge.errors import ApiError, not_ready
 from gateway.edge.hygiene import hygiene_for
 from gateway.engines import DIALECTS, Dialect, Profile
 from gateway.pools.worker import Worker, connect
-from parsers import detect, lookup
+from parsers import Format, detect, lookup
 
 log = structlog.get_logger("thinkgate.pool")
 
@@ -22,14 +22,14 @@ log = structlog.get_logger("thinkgate.pool")
 class Pool:
     """Round robin over the workers that are ready."""
 
-    def __init__(self, name: str, config: PoolConfig) -> None:
+    def __init__(self, name: str, config: PoolConfig, own_formats: Mapping[str, Format] | None = None) -> None:
         self.name = name
         self.config = config
         self.dialect: Dialect = DIALECTS[config.engine]
         upstream = config.upstream_model or config.model
         self.profile = Profile(
             model=upstream,
-            format=lookup(config.format) if config.format is not None else detect(upstream),
+            format=_format_of(config.format, upstream, own_formats or {}),
             thinking=config.thinking,
             rules=hygiene_for(upstream, config.hygiene),
             engine_splits=config.engine_splits,
@@ -56,7 +56,7 @@ class Pool:
         thinking = self.config.thinking
         if self._native_cap:
             how = How.NATIVE
-        elif (body.get("n") or 1) == 1 and self.dialect.can_continue(body):
+        elif (body.get("n") or 1) == 1 and self.profile.format.framing is None and self.dialect.can_continue(body):
             how = How.CUT
         else:
             how = How.NONE
@@ -98,6 +98,12 @@ class Pool:
     def close(self) -> None:
         for worker in self.workers:
             worker.client.close()
+
+
+def _format_of(name: str | None, model: str, own: Mapping[str, Format]) -> Format:
+    if name is None:
+        return detect(model)
+    return own.get(name) or lookup(name)
 
 
 def _short(url: str) -> str:

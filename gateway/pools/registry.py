@@ -23,7 +23,8 @@ class Choice:
 
 class Registry:
     def __init__(self, config: Config) -> None:
-        self.pools = {name: Pool(name, pool) for name, pool in config.pools.items()}
+        own = config.own_formats()
+        self.pools = {name: Pool(name, pool, own) for name, pool in config.pools.items()}
         self._choices: dict[str, Choice] = {}
         for name, pool in self.pools.items():
             for alias in (name, pool.config.model, *pool.config.aliases):

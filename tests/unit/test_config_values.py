@@ -201,3 +201,24 @@ def test_shown_without_secrets_and_with_defaults() -> None:
     assert shown["keys"][0] == {"alias": "team", "hash": "[redacted]", "admin": False, "reasoning_output": None}
     assert shown["server"]["port"] == 8080
     assert redacted(read(POOL))["pools"]["reasoning"]["api_key"] is None
+
+
+def test_a_format_of_ones_own_is_named_by_a_pool(tmp_path: Path) -> None:
+    own = "formats:\n  mine: {open: ['<t>'], close: ['</t>'], switch: [deep]}\n"
+    config = read(own + POOL + "    format: mine\n", tmp_path)
+    assert config.pools["reasoning"].format == "mine"
+    record = config.own_formats()["mine"]
+    assert (record.open, record.close, record.switch_kwargs(True)) == (("<t>",), ("</t>",), {"deep": True})
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("    format: qwen33\n", "unknown reasoning format 'qwen33'; nearest: qwen3"),
+        ("    format: mine\nformats: {mine: {opn: ['<t>']}}\n", "unknown key 'opn'; did you mean 'open'?"),
+        ("    format: mine\nformats: {mine: {base: qwem3}}\n", "qwem3"),
+        ("    format: mine\nformats: {mine: {open: 3}}\n", "'open'"),
+    ],
+)
+def test_a_format_that_is_not_one_is_refused_with_what_would_be_right(written: str, told: str) -> None:
+    assert told in refused(POOL + written)

@@ -309,3 +309,26 @@ def test_brackets_do_not_make_an_answer_of_other_thoughts(wanted: dict[str, Any]
     answer = AnswerReader(Call("/v1/chat/completions", wanted, Start.OPEN, engine_splits=None), lookup("think"))
     told = answer.feed(words(text) + end())
     assert {delta.field for delta in told if isinstance(delta, Text)} == {Field.REASONING}
+
+
+@pytest.mark.parametrize(
+    ("delta", "told"),
+    [
+        ({"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}, [(Field.REASONING, "hm")]),
+        ({"reasoning": "hm", "reasoning_details": [{"text": "hm"}]}, [(Field.REASONING, "hm")]),
+        ({"thinking": "hm"}, [(Field.REASONING, "hm")]),
+        (
+            {
+                "content": [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                    {"type": "text", "text": "a"},
+                ]
+            },
+            [(Field.REASONING, "hm"), (Field.CONTENT, "a")],
+        ),
+        ({"content": []}, []),
+    ],
+)
+def test_thoughts_in_the_words_of_hosted_apis(delta: dict[str, Any], told: list[tuple[Field, str]]) -> None:
+    deltas = reader().feed(chunk(delta))
+    assert [(text.field, text.text) for text in deltas if isinstance(text, Text)] == told
