@@ -2,12 +2,19 @@
 
 Parsing a second time what an engine has split files clean answers as reasoning; not parsing what it has not split
 shows thoughts to users. Which of the two it is, this file decides, once for each choice. What must not come in:
-names of response fields (see `parsers.reasoning_field`), and parsing itself.
+names of response fields (see `parsers.engine_fields`), and parsing itself.
 """
 
-from parsers.formats import Format
-from parsers.machine import Field, Machine, Piece, Whitespace
+from typing import Final
+
+from parsers.format import Format
+from parsers.machines import machine_for
+from parsers.pieces import Field, Piece, Whitespace, make_piece
 from parsers.start import Start
+
+# Looking a member up in its class costs as much as making a piece.
+_REASONING: Final = Field.REASONING
+_CONTENT: Final = Field.CONTENT
 
 
 class ChoiceParser:
@@ -30,11 +37,11 @@ class ChoiceParser:
         start: Start,
         *,
         tools: bool = False,
-        whitespace: Whitespace = "template",
+        whitespace: Whitespace | None = None,
         engine_splits: bool | None = None,
     ) -> None:
         self._engine_splits = engine_splits
-        self._machine = Machine(format, Start.OFF if engine_splits else start, tools=tools, whitespace=whitespace)
+        self._machine = machine_for(format, Start.OFF if engine_splits else start, tools=tools, whitespace=whitespace)
         self._passing = False
         self._field = Field.CONTENT  # the last field the engine sent; read while passing only
 
@@ -73,10 +80,10 @@ class ChoiceParser:
 
     def _pass(self, reasoning: str | None, content: str | None) -> list[Piece]:
         if content:
-            self._field = Field.CONTENT
-            piece = Piece(Field.CONTENT, content)
-            return [Piece(Field.REASONING, reasoning), piece] if reasoning else [piece]
+            self._field = _CONTENT
+            piece = make_piece((_CONTENT, content))
+            return [make_piece((_REASONING, reasoning)), piece] if reasoning else [piece]
         if reasoning:
-            self._field = Field.REASONING
-            return [Piece(Field.REASONING, reasoning)]
+            self._field = _REASONING
+            return [make_piece((_REASONING, reasoning))]
         return []

@@ -1,7 +1,7 @@
 """The streaming machine: one model output, in any chunking, into pieces of reasoning and content.
 
-It runs any `Format` whose markers are literal text. A message-framed format is another class with the same face:
-`feed`, `finish`, `field`, `consumed`. What must not come in: family names, engine dialects, field names, I/O.
+It runs any `Format` whose markers are literal text; `parsers.framed` runs the others. What must not come in: family
+names, engine dialects, response fields, I/O. Which markers count where is a table (`parsers.states`).
 
 A whole output is `feed(all)` and `finish()`, so streaming and non-streaming cannot differ. The rules:
 
@@ -11,85 +11,27 @@ A whole output is `feed(all)` and `finish()`, so streaming and non-streaming can
   open marker is content when the output starts outside, and then the marker is text too unless the format reopens;
   when the output starts inside it is reasoning, and the marker vanishes.
 * `Start.CLOSED`: one stray close marker at the very beginning vanishes. `Start.OFF`: only an open marker at the very
-  beginning counts; without one the text is untouched.
+  beginning counts; without one only the answer's wrappers are taken off.
 * Tool markers end reasoning only if the request carries tools, and stay in the content.
-* Whitespace `template`: newlines directly after an open marker, before and after a close marker are the chat
-  template's and vanish, so a block of newlines only is no reasoning at all. `verbatim` keeps them.
-* Withheld is only what may still become a live marker, leading blanks, and the newlines that end the reasoning so
-  far, the latter two up to `BLANKS_HELD`: beyond that they are text like any other. `finish` emits what is withheld.
+* Whitespace `template`: newlines directly after an open marker, before and after a close marker or a wrapper are the
+  chat template's and vanish, so a block of newlines only is no reasoning at all. `verbatim` keeps them.
+* Withheld is only what may still become a live marker, leading blanks, and newlines that may stand before a marker,
+  the latter two up to `BLANKS_HELD`: beyond that they are text like any other. `finish` emits what is withheld.
 
 Not here: blanks other than newlines before a tool call, and the JSON rule, need the request and the tool parser;
-showing reasoning as content when there is no answer, hiding it, stop strings and log probabilities belong to those who
-write the response; end-of-turn tokens only reach the text of families that must be read with special tokens on.
+hiding reasoning, stop strings and log probabilities belong to those who write the response.
 """
 
 import re
-from enum import StrEnum
-from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
-from parsers.formats import Format
+from parsers.format import Format
+from parsers.pieces import BLANKS_HELD, SHORT, Field, Piece, Whitespace, make_piece
 from parsers.start import Start
-
-Whitespace = Literal["template", "verbatim"]
-
-BLANKS_HELD: Final = 32
-"""How many blanks may be withheld. A model that loops on newlines must stay visible to client and loop detector."""
+from parsers.states import Action, State, states_of
 
 _INK: Final = re.compile(r"\S")
-
-
-class Field(StrEnum):
-    REASONING = "reasoning"
-    CONTENT = "content"
-
-
-class Piece(NamedTuple):
-    """Text of one field, never empty."""
-
-    field: Field
-    text: str
-
-
-class _Live:
-    """The markers that count in one state, prepared for one left-to-right search."""
-
-    __slots__ = ("_firsts", "_longest", "_pattern", "_prefixes")
-
-    def __init__(self, markers: tuple[str, ...]) -> None:
-        longest_first = sorted(markers, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-        self._prefixes = frozenset(marker[:size] for marker in markers for size in range(1, len(marker)))
-        self._firsts = frozenset(marker[0] for marker in markers)
-        self._longest = len(longest_first[0])
-
-    def may_grow(self, text: str, at: int) -> bool:
-        """Whether the text from `at` to its end may still become a marker, or a longer one."""
-        return len(text) - at < self._longest and text[at:] in self._prefixes
-
-    def at(self, text: str, pos: int) -> re.Match[str] | None:
-        return self._pattern.match(text, pos)
-
-    def find(self, text: str, pos: int) -> re.Match[str] | None:
-        return self._pattern.search(text, pos)
-
-    def tail(self, text: str, pos: int) -> int:
-        """Where the earliest unfinished marker at the end of the text begins; its length if there is none."""
-        tail = len(text)
-        low = max(pos, tail - self._longest + 1)
-        for first in self._firsts:
-            at = text.find(first, low)
-            while at != -1:
-                if text[at:] in self._prefixes:
-                    tail = min(tail, at)
-                    break
-                at = text.find(first, at + 1)
-        return tail
-
-
-@lru_cache(maxsize=256)
-def _live(markers: tuple[str, ...]) -> _Live | None:
-    return _Live(markers) if markers else None
+_TOKEN_MIN: Final = 3  # so much of a marker is not prose: `<` and `<|` may be
 
 
 class Machine:
@@ -97,16 +39,17 @@ class Machine:
 
     __slots__ = (
         "_edge",
-        "_field",
-        "_format",
+        "_form",
         "_held",
-        "_lead",
-        "_live",
-        "_opened",
+        "_is_beginning",
+        "_is_off",
+        "_quick",
+        "_state",
+        "_states",
         "_taken",
         "_template",
-        "_tools",
-        "_untouched",
+        "_thought",
+        "field",
     )
 
     def __init__(
@@ -115,30 +58,29 @@ class Machine:
         start: Start,
         *,
         tools: bool = False,
-        whitespace: Whitespace = "template",
+        whitespace: Whitespace | None = None,
     ) -> None:
-        self._format = format
-        self._tools = tools
-        self._template = whitespace == "template"
+        self._form = format
+        self._template = (whitespace or format.whitespace) == "template"
+        self._states = states_of(format, tools)
         self._taken: list[str] = []
+        self._thought: list[str] | None = [] if format.on_no_close == "content" else None
         self._held = ""
         self._edge = False  # newlines met now belong to the marker just passed
-        self._opened = False  # an open marker was met, in so many words
-        self._untouched = start is Start.OFF or not format.open
-        self._field = Field.REASONING if start is Start.OPEN and format.open else Field.CONTENT
-        # START: what may stand at the very beginning of the output, or of a block. None once past it.
-        self._lead = _live(format.open + format.close if start is Start.CLOSED else format.open)
-        self._live: _Live | None = None
-
-    @property
-    def field(self) -> Field:
-        """Where the stream stands now. Withheld text may still move it."""
-        return self._field
+        self._is_off = start is Start.OFF or not format.open
+        self._is_beginning = False
+        self._state = self._states.off
+        self.field = Field.CONTENT
+        if format.open:
+            begins = {Start.OFF: self._states.begin_off, Start.CLOSED: self._states.begin_closed}
+            self._begin(begins.get(start, self._states.begin_open))
+        # A chunk without these characters flows through. None: no chunk does.
+        self._quick: frozenset[str] | None = None if self._is_beginning else frozenset()
 
     @property
     def untouched(self) -> bool:
-        """Whether everything is content as it came, up to here and from here on."""
-        return self._untouched and self._lead is None
+        """Whether the output began without a marker, and only one at the beginning could have made it reasoning."""
+        return self._is_off and not self._is_beginning
 
     @property
     def consumed(self) -> str:
@@ -151,20 +93,37 @@ class Machine:
         if not text:
             return []
         self._taken.append(text)
-        if self._field is Field.CONTENT and self._live is None and self._lead is None and not self._edge:
-            return [Piece(Field.CONTENT, text)]
-        return self._scan(self._held + text, final=False)
+        quick = self._quick
+        if quick is not None and (not quick or (len(text) <= SHORT and quick.isdisjoint(text))):
+            pieces = [make_piece((self.field, text))]
+        else:
+            pieces = self._scan(self._held + text, final=False)
+        if self._thought is not None:
+            self._remember(pieces)
+        return pieces
 
     def finish(self) -> list[Piece]:
         """The output is complete: what was withheld is text after all."""
-        return self._scan(self._held, final=True)
+        pieces = self._scan(self._held, final=True)
+        if self._thought is not None:
+            self._remember(pieces)
+            if self._thought and self.field is Field.REASONING:
+                pieces.append(Piece(Field.CONTENT, "".join(self._thought)))
+                self._thought = None
+        return pieces
+
+    def _remember(self, pieces: list[Piece]) -> None:
+        if self._thought is None or any(piece.field is Field.CONTENT for piece in pieces):
+            self._thought = None
+        else:
+            self._thought += [piece.text for piece in pieces]
 
     def _scan(self, text: str, *, final: bool) -> list[Piece]:
         out: list[Piece] = []
         pos, end = 0, len(text)
         while pos < end:
-            if self._lead is not None:
-                after = self._begin(self._lead, text, pos, final=final)
+            if self._is_beginning:
+                after = self._lead(text, pos, out, final=final)
                 if after is None:
                     break
                 pos = after
@@ -175,85 +134,137 @@ class Machine:
                 if pos == end:
                     break
                 self._edge = False
-            live = self._live
-            match = live.find(text, pos) if live else None
-            if live and match and (final or not live.may_grow(text, match.start())):
+            state, markers = self._state, self._state.markers
+            match = self._find(text, pos)
+            keep = end if final else markers.tail(text, pos)
+            if match and match.start() < keep:
                 pos = self._act(text, pos, match, out)
                 continue
-            keep = end if final or live is None else live.tail(text, pos)
-            if self._template and not final and self._field is Field.REASONING:
+            if final:
+                keep = self._end(text, pos)
+            elif self._template and state.trims:
                 keep = _before_newlines(text, pos, keep)
-            _emit(out, self._field, text[pos:keep])
+            _emit(out, self.field, text[pos:keep])
             pos = keep
             break
-        self._held = text[pos:]
+        self._held = "" if final else text[pos:]
+        is_settled = not (self._held or self._edge or self._is_beginning)
+        self._quick = self._state.quick(self._template) if is_settled else None
         return out
 
-    def _begin(self, lead: _Live, text: str, pos: int, *, final: bool) -> int | None:
-        """At a beginning: take a marker, or leave START, and say where to go on. None: more text is needed."""
+    def _lead(self, text: str, pos: int, out: list[Piece], *, final: bool) -> int | None:
+        """At a beginning: take a marker, or leave it, and say where to go on. None: more text is needed."""
+        markers = self._state.markers
         ink = _INK.search(text, pos, pos + BLANKS_HELD + 1)
         if ink is None:
             if not final and len(text) - pos <= BLANKS_HELD:
                 return None
-            self._leave_start()
+            self._leave_beginning()
             return pos
-        if not final and lead.may_grow(text, ink.start()):
+        if not final and markers.may_grow(text, ink.start()):
             return None
-        match = lead.at(text, ink.start())
+        match = markers.at(text, ink.start())
         if match is None:
-            self._leave_start()
-            return pos
-        if match.group() in self._format.open:
-            self._enter_block()
-        else:
-            self._enter_content(edge=True)
-        return match.end()
+            stub = self._form.open_label.rstrip()
+            is_stub = final and bool(stub) and self.field is Field.REASONING and text[ink.start() :] == stub
+            self._leave_beginning()
+            return len(text) if is_stub else pos
+        action = self._state.actions[match.group()]
+        if action is Action.OPEN:
+            self._is_off = False
+            self._begin(self._states.begin_block)
+            return match.end()
+        if action is Action.LABEL:
+            self._enter(self._states.opened, edge=True)
+            return match.end()
+        if action is Action.CLOSE:
+            self._enter(self._states.content, edge=True)
+            return match.end()
+        blanks = text[pos : match.start()]
+        _emit(out, self.field, blanks.strip("\n") if self._template else blanks)
+        self._enter(self._states.content)
+        return match.start()
 
-    def _leave_start(self) -> None:
-        if self._field is Field.CONTENT:
-            self._enter_content(edge=False)
-            return
-        live = self._format.close
-        if self._tools:
-            live += self._format.interrupts
-        if not self._opened:
-            live += self._format.open
-        self._lead = None
-        self._live = _live(live)
-        self._edge = self._template
+    def _leave_beginning(self) -> None:
+        if self.field is Field.CONTENT:
+            self._enter(self._states.off if self._is_off else self._states.content)
+        elif self._state is self._states.begin_open:
+            self._enter(self._states.prompted, edge=True)
+        else:
+            self._enter(self._states.opened, edge=True)
 
     def _act(self, text: str, pos: int, match: re.Match[str], out: list[Piece]) -> int:
         """Emit the text before a live marker, change state, and say where to go on."""
         at, marker = match.start(), match.group()
-        if marker in self._format.open:
-            _emit(out, self._field, text[pos:at])
-            self._enter_block()
-            return match.end()
-        if self._field is Field.CONTENT:
-            _emit(out, Field.CONTENT, text[pos:at])
-            return match.end()
-        _emit(out, Field.REASONING, text[pos : _before_newlines(text, pos, at) if self._template else at])
-        closed = marker in self._format.close
-        self._enter_content(edge=closed)
-        return match.end() if closed else at
+        action = self._state.actions[marker]
+        if self._template and action in _TRIMMING:
+            _emit(out, self.field, text[pos : _before_newlines(text, pos, at)])
+        else:
+            _emit(out, self.field, text[pos:at])
+        match action:
+            case Action.OPEN:
+                self._begin(self._states.begin_block)
+            case Action.CLOSE:
+                self._enter(self._states.content, edge=True)
+            case Action.WRAP:
+                self._enter(self._states.off if self._is_off else self._states.content, edge=True)
+            case Action.INTERRUPT:
+                self._enter(self._states.content)
+                return at
+            case Action.SPAN:
+                self._enter(self._states.spans[marker])
+                return at
+            case Action.SPAN_END:
+                _emit(out, Field.CONTENT, marker)
+                self._enter(self._states.opened)
+            case _:  # it vanishes, and nothing changes
+                pass
+        return match.end()
 
-    def _enter_block(self) -> None:
-        self._field = Field.REASONING
-        self._opened = True
-        self._untouched = False
-        self._lead = _live(self._format.open)
+    def _begin(self, state: State) -> None:
+        self._is_beginning = True
+        self._edge = False
+        self._state = state
+        self.field = state.field
 
-    def _enter_content(self, *, edge: bool) -> None:
-        live: tuple[str, ...] = ()
-        if not self._untouched:
-            if self._format.late_close == "drop":
-                live += self._format.close
-            if self._format.reopen:
-                live += self._format.open
-        self._field = Field.CONTENT
-        self._lead = None
-        self._live = _live(live)
+    def _enter(self, state: State, *, edge: bool = False) -> None:
+        self._is_beginning = False
+        self._state = state
+        self.field = state.field
         self._edge = edge and self._template
+
+    def _find(self, text: str, pos: int) -> re.Match[str] | None:
+        markers = self._state.markers
+        match = markers.find(text, pos)
+        if self._form.interrupt_at == "line_start":
+            while match and self._is_quoted(text, match):
+                match = markers.find(text, match.start() + 1)
+        return match
+
+    def _is_quoted(self, text: str, match: re.Match[str]) -> bool:
+        """Whether it is a tool marker in the midst of a line. `text` is the end of what was taken in."""
+        if self._state.actions[match.group()] is not Action.INTERRUPT:
+            return False
+        if match.start():
+            return text[match.start() - 1] != "\n"
+        back = len(text) + 1
+        for chunk in reversed(self._taken):
+            if back <= len(chunk):
+                return chunk[-back] != "\n"
+            back -= len(chunk)
+        return False
+
+    def _end(self, text: str, pos: int) -> int:
+        """Where the output ends without its end token, or the half marker it was cut in."""
+        markers = self._state.markers
+        end = markers.without_end(text, pos)
+        if end == len(text) and self._form.tail == "drop":
+            tail = markers.tail(text, pos)
+            return tail if end - tail >= _TOKEN_MIN else end
+        return end
+
+
+_TRIMMING: Final = frozenset((Action.CLOSE, Action.WRAP, Action.INTERRUPT))
 
 
 def _emit(out: list[Piece], field: Field, text: str) -> None:

@@ -8,7 +8,7 @@ decided before the first character. What must not come in: rendering of template
 from enum import StrEnum
 from typing import Final
 
-from parsers.formats import Format
+from parsers.format import Format
 
 
 class Start(StrEnum):
@@ -33,6 +33,12 @@ _TURN_BEGINS: Final = (
     "]~b]ai",
     "[|assistant|]",
     "[/INST]",
+    "<|start|>assistant",
+    "<|begin|>assistant",
+    "<|message_model|>",
+    "<|turn>model",
+    "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
+    "<|assistant_start|>",
 )
 
 
@@ -57,7 +63,9 @@ def resolve_start(
         seen = _read_tail(format, prompt_tail)
         if seen is not None:
             return seen
-    return Start(format.start) if thinking or format.default_on or not format.switch else Start.OFF
+    if thinking or format.default_on or not format.switch:
+        return Start(format.start if thinking else format.start_unasked or format.start)
+    return Start.OFF
 
 
 def _read_tail(format: Format, tail: str) -> Start | None:  # noqa: A002

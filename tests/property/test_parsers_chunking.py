@@ -1,107 +1,102 @@
-"""What holds for every format, start and chunking."""
+"""What holds for every format, start and chunking: the same pieces, and nothing lost but markers."""
+
+from __future__ import annotations
 
 import re
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parsers import BLANKS_HELD, FORMATS, Field, Format, Machine, Piece, Start, Whitespace
+from parsers import BLANKS_HELD, FORMATS, ChoiceParser, Field, Format, Piece, Start, Whitespace, lookup
+from tests.parsers.invariants import check, markers, run
 
-formats = st.sampled_from(FORMATS)
 starts = st.sampled_from(list(Start))
-whitespaces = st.sampled_from(("template", "verbatim"))
-booleans = st.booleans()
-
-MARKERS = sorted({m for f in FORMATS for m in (*f.open, *f.close, *f.interrupts)})
-FRAGMENTS = sorted({m[:n] for m in MARKERS for n in (1, 2, len(m) - 1)} | {m[1:] for m in MARKERS})
-PLAIN = ["a", "word ", "\n", "\n\n", " ", "\t", "é", "\U0001f600", "\n" * (BLANKS_HELD + 3)]
-THINK = ["<think>", "</think>"]
-
-# Twice over, so that whole markers and newlines are as frequent as their fragments.
-texts = st.lists(st.one_of(*map(st.sampled_from, (MARKERS, THINK, THINK, FRAGMENTS, PLAIN, PLAIN))), max_size=14)
-clean_texts = st.lists(st.one_of(*map(st.sampled_from, (MARKERS, THINK, THINK, PLAIN, PLAIN))), max_size=14)
+whitespaces: st.SearchStrategy[Whitespace] = st.sampled_from(("template", "verbatim"))
+PLAIN = ["a", "word ", "\n", "\n\n", " ", "\t", "é", "\U0001f600", "<", "\n" * (BLANKS_HELD + 3), "assistant", " to=f"]
 
 
-def run(machine: Machine, chunks: list[str]) -> list[Piece]:
-    return [piece for chunk in chunks for piece in machine.feed(chunk)] + machine.finish()
+def texts_of(record: Format) -> st.SearchStrategy[str]:
+    """Whole markers as often as fragments of them and ordinary text."""
+    own = sorted(markers(record)) or ["<think>"]
+    if record.framing is not None:
+        words = ["analysis", "final", "commentary", "assistantfinal", "to=self", "to=functions.f", "json", "x" * 170]
+        own = [*own, *words]
+    fragments = sorted({m[:n] for m in own for n in (1, 2, len(m) - 1)} | {m[1:] for m in own})
+    sources = (own, own, own, list(filter(None, fragments)), PLAIN, PLAIN)
+    return st.lists(st.one_of(*map(st.sampled_from, sources)), max_size=14).map("".join)
 
 
-def joined(pieces: list[Piece], field: Field) -> str:
-    return "".join(piece.text for piece in pieces if piece.field is field)
+@pytest.mark.parametrize("record", FORMATS, ids=lambda record: record.id)
+def test_any_chunking_gives_the_same_and_loses_nothing_but_markers(record: Format) -> None:
+    @settings(max_examples=60, deadline=None)
+    @given(texts_of(record), starts, st.booleans(), whitespaces, st.lists(st.integers(0, 200), max_size=12))
+    def holds(text: str, start: Start, tools: bool, whitespace: Whitespace, cuts: list[int]) -> None:
+        bounds = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
+        chunkings = [[text[low:high] for low, high in pairwise(bounds)], list(text)]
+        check(record, start, chunkings, text, tools=tools, whitespace=whitespace)
+
+    holds()
+
+
+records = st.sampled_from(FORMATS)
 
 
 @settings(max_examples=400, deadline=None)
-@given(formats, starts, booleans, texts, st.data())
-def test_chunking_does_not_matter(
-    record: Format, start: Start, tools: bool, parts: list[str], data: st.DataObject
+@given(records, starts, st.booleans(), st.text(max_size=60), st.lists(st.integers(0, 60), max_size=6))
+def test_arbitrary_text_never_raises(record: Format, start: Start, tools: bool, text: str, cuts: list[int]) -> None:
+    bounds = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
+    check(record, start, [[text[low:high] for low, high in pairwise(bounds)]], text, tools=tools)
+
+
+@settings(max_examples=200, deadline=None)
+@given(records.flatmap(lambda record: st.tuples(st.just(record), texts_of(record))), starts, st.booleans())
+def test_template_whitespace_leaves_no_newline_at_the_markers(
+    pair: tuple[Format, str], start: Start, tools: bool
 ) -> None:
-    text = "".join(parts)
-    whitespace: Whitespace = data.draw(whitespaces)
-    whole = run(Machine(record, start, tools=tools, whitespace=whitespace), [text])
-    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12))
-    bounds = sorted({0, *cuts, len(text)})
-    for chunks in ([text[a:b] for a, b in pairwise(bounds)], list(text)):
-        machine = Machine(record, start, tools=tools, whitespace=whitespace)
-        pieces = run(machine, chunks)
-        assert all(piece.text for piece in pieces)
-        assert machine.consumed == text
+    record, text = pair
+    if record.framing is not None or "\n" * BLANKS_HELD in text or any("\n" in m for m in markers(record)):
+        return
+    template = run(record, start, [text], tools=tools, whitespace="template")
+    verbatim = run(record, start, [text], tools=tools, whitespace="verbatim")
+    if record.interrupt_at == "anywhere":
         for field in Field:
-            assert joined(pieces, field) == joined(whole, field)
-        assert _runs(pieces) == _runs(whole)
+            # The choice of whitespace moves no other character from one field to the other.
+            assert _ink(template, field) == _ink(verbatim, field)
+    if start is Start.OPEN and record.open:
+        assert not "".join(p.text for p in template if p.field is Field.REASONING).startswith("\n")
 
 
-def _runs(pieces: list[Piece]) -> list[tuple[Field, str]]:
-    """Neighbouring pieces of one field put together: order is part of the promise."""
-    runs: list[tuple[Field, str]] = []
-    for field, text in pieces:
-        if runs and runs[-1][0] is field:
-            runs[-1] = (field, runs[-1][1] + text)
-        else:
-            runs.append((field, text))
-    return runs
+def _ink(pieces: list[Piece], field: Field) -> str:
+    return re.sub(r"\s", "", "".join(piece.text for piece in pieces if piece.field is field))
+
+
+deltas = st.lists(
+    st.tuples(
+        st.sampled_from([None, "", "r", "</think>", "a"]),
+        st.sampled_from([None, "", "c", "<think>", "</think>", "\n", "<thi"]),
+    ),
+    max_size=8,
+)
 
 
 @settings(max_examples=300, deadline=None)
-@given(formats, starts, booleans, whitespaces, clean_texts)
-def test_nothing_is_lost_but_markers_and_blanks_beside_them(
-    record: Format, start: Start, tools: bool, whitespace: Whitespace, parts: list[str]
+@given(deltas, starts, st.sampled_from([None, True, False]), st.sampled_from(["think", "harmony", "none"]))
+def test_what_an_engine_split_comes_out_as_it_went_in(
+    parts: list[tuple[str | None, str | None]], start: Start, splits: bool | None, name: str
 ) -> None:
-    text = "".join(parts)
-    shown = "".join(p.text for p in run(Machine(record, start, tools=tools, whitespace=whitespace), [text]))
-    removable = [*record.open, *record.close]
-    pattern = "|".join([r"\s", *map(re.escape, removable)])
-    assert re.sub(pattern, "", shown) == re.sub(pattern, "", text)
-    if whitespace == "verbatim" and removable:
-        # The only blanks that may go stand directly in front of a marker.
-        kept = iter(shown)
-        assert all(char in kept for char in re.sub(rf"\s*(?:{'|'.join(map(re.escape, removable))})", "", text))
-    if not removable:
-        assert shown == text
-
-
-@settings(max_examples=200, deadline=None)
-@given(formats, starts, booleans, whitespaces, texts)
-def test_little_is_withheld(
-    record: Format, start: Start, tools: bool, whitespace: Whitespace, parts: list[str]
-) -> None:
-    longest = max(map(len, (*record.open, *record.close, *record.interrupts)), default=0)
-    machine = Machine(record, start, tools=tools, whitespace=whitespace)
-    for part in parts:
-        machine.feed(part)
-    assert sum(len(piece.text) for piece in machine.finish()) <= BLANKS_HELD + longest
-
-
-@settings(max_examples=200, deadline=None)
-@given(formats, starts, booleans, texts)
-def test_template_whitespace_leaves_no_newline_at_the_markers(
-    record: Format, start: Start, tools: bool, parts: list[str]
-) -> None:
-    text = "".join(part for part in parts if not part.startswith("\n" * BLANKS_HELD))
-    template = run(Machine(record, start, tools=tools), [text])
-    verbatim = run(Machine(record, start, tools=tools, whitespace="verbatim"), [text])
-    for field in Field:
-        # The choice of whitespace moves no other character from one field to the other.
-        assert re.sub(r"\s", "", joined(template, field)) == re.sub(r"\s", "", joined(verbatim, field))
-    if start is Start.OPEN and record.open:
-        assert not joined(template, Field.REASONING).startswith("\n")
+    parser = ChoiceParser(lookup(name), start, engine_splits=splits)
+    pieces: list[Piece] = []
+    is_passing = False
+    for reasoning, content in parts:
+        is_passing = is_passing or bool(reasoning and splits is not False)
+        got = parser.feed(reasoning=reasoning, content=content)
+        if is_passing and parser.passing:
+            given_fields = [(Field.REASONING, reasoning), (Field.CONTENT, content)]
+            assert got[-2:][-sum(1 for _, text in given_fields if text) :] == [
+                Piece(field, text) for field, text in given_fields if text
+            ] or not (reasoning or content)
+        pieces += got
+    pieces += parser.finish()
+    assert all(piece.text for piece in pieces)
