@@ -92,10 +92,11 @@ class Plan:
         return self.how is not How.OFF
 
 
-def make_plan(intent: Intent, policy: Policy, *, complexity: float, limit: int | None) -> Plan:
+def make_plan(intent: Intent, policy: Policy, *, complexity: float, limit: int | None, room: int | None = None) -> Plan:
     """The Plan for one request.
 
-    `limit` is the client's `max_tokens`, the smaller where it sent two. Raises IntentError where the pool cannot do
+    `limit` is the client's `max_tokens`, the smaller where it sent two; `room` is what the model's context has left for
+    thought and answer, None where it is not known. Both in tokens. Raises IntentError where the pool cannot do
     what was asked: thinking in a pool without it, silence from a model that cannot stop, a number nobody can enforce.
     """
     reserve = policy.answer_reserve
@@ -118,6 +119,8 @@ def make_plan(intent: Intent, policy: Policy, *, complexity: float, limit: int |
         cap, source = policy.max_cap, "max_cap"
     if limit is not None and cap > limit - reserve:
         cap, source = max(1, limit - reserve), "max_tokens"
+    if room is not None and cap > room - reserve:
+        cap, source = max(1, room - reserve), "context"
     if policy.how is How.NONE and intent.cap is not None:
         raise IntentError(
             "this pool's engine cannot hold this request to a number of thinking tokens"

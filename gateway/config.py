@@ -162,9 +162,9 @@ class Thinking(Strict):
     answer_reserve: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=256, description="Tokens of `max_tokens` that thinking may never eat; at least a tenth is kept anyway."
     )
-    native_cap: bool = Field(
-        default=False,
-        description="The engine enforces a cap itself (vLLM with --reasoning-parser). It is sent, and still counted.",
+    native_cap: bool | None = Field(
+        default=None,
+        description="Tell the engine the cap as well? It is counted anyway. Unset: where the workers can hold one.",
     )
     closing_phrase: str = Field(
         default="\n\nConsidering the limited time, I will give the answer based on the thinking so far.\n",

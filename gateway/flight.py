@@ -90,6 +90,7 @@ class Flight:
             cap=plan.cap,
         )
         self._leg: Leg | None = None
+        self._worker: Worker | None = None
         self._identity = Identity("", 0, "")
         self._told = Transcript()
         self._account = Account()
@@ -146,7 +147,7 @@ class Flight:
                 self._plan.how is How.NATIVE and pool.dialect.refuses_cap(failed.error.status, failed.error.message)
             ):
                 raise
-            pool.native_cap_failed()
+            pool.native_cap_failed(self._worker)
             self._plan = replace(self._plan, how=pool.policy(self._query.body).how)
             if self._plan.how is How.NONE and self._query.intent.cap is not None:
                 raise
@@ -166,6 +167,7 @@ class Flight:
             self._entry.kinds.append(kind if len(tried) == 1 else "retry")
             self._entry.legs += 1
             self._entry.worker = worker.name
+            self._worker = worker
             names = {REQUEST_ID: leg_id(self._query.request_id, self._entry.legs), "accept": "text/event-stream"}
             return await Leg.launch(
                 worker, call, self._pool.profile, self._pool.config.timeouts, {**self._pool.headers, **names}
@@ -236,7 +238,8 @@ class Flight:
         if ruling is not None:
             self._entry.ended_by = EndedBy.CAP
             if self._plan.how is How.NATIVE:
-                self._pool.native_cap_failed()
+                self._entry.overran = True
+                self._pool.native_cap_failed(self._worker)
         elif finish is not None and finish.reason == "stop" and self._told.thought and not self._told.is_answered:
             self._entry.ended_by = EndedBy.STOP
         else:

@@ -58,6 +58,8 @@ class Entry:
     ended_by: EndedBy | None = None
     first_token: float | None = None
     first_answer_token: float | None = None
+    overran: bool = False
+    """Did the engine think on past the cap it was told?"""
     problem: str = ""
     kinds: list[str] = field(default_factory=list[str])
 
@@ -81,6 +83,8 @@ class Ledger:
             metrics.first_token.labels(pool).observe(entry.first_token - entry.started)
         if entry.first_answer_token is not None:
             metrics.first_answer_token.labels(pool).observe(entry.first_answer_token - entry.started)
+        if entry.overran:
+            metrics.native_overruns.labels(pool, entry.worker).inc()
         if entry.ended_by is not None:
             metrics.thinking_ended.labels(pool, entry.ended_by).inc()
         for kind in ("prompt", "cached", "reasoning", "answer", "injected"):

@@ -6,7 +6,7 @@ Built once by `app`. It decides nothing itself: it asks the rooms in their order
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from budgets import Intent, IntentError, Mode, Plan, make_plan
 from gateway.config import Config, ReasoningOutput
@@ -63,7 +63,13 @@ class Service:
             pool = choice.standard
             decision = await self._for_named(query, pool)
         try:
-            plan = make_plan(query.intent, pool.policy(query.body), complexity=decision.complexity, limit=query.limit)
+            plan = make_plan(
+                query.intent,
+                pool.policy(query.body),
+                complexity=decision.complexity,
+                limit=query.limit,
+                room=_room(pool, query),
+            )
         except IntentError as error:
             raise of_intent(error) from error
         return Course(pool, decision, plan)
@@ -124,10 +130,24 @@ def worker_rows(registry: Registry) -> list[dict[str, object]]:
             "ready": worker.state is State.READY,
             "reason": worker.reason,
             "in_flight": worker.in_flight,
+            "capabilities": None if worker.capabilities is None else asdict(worker.capabilities),
         }
         for pool in registry.pools.values()
         for worker in pool.workers
     ]
+
+
+CHARACTERS_A_TOKEN = 3
+"""Of a prompt whose tokens nobody has counted: few, so that the room left is rather under- than overestimated."""
+
+
+def _room(pool: Pool, query: Query) -> int | None:
+    """Tokens that the context has left for thought and answer, as far as a context is known at all."""
+    context = pool.context
+    if context is None:
+        return None
+    prompt = sum(len(str(message.get("content") or "")) for message in query.messages) // CHARACTERS_A_TOKEN
+    return max(2, context - prompt)
 
 
 def _explicit(intent: Intent) -> Decision | None:

@@ -13,6 +13,7 @@ from budgets import Plan, without_thinking_fields
 from gateway import output
 from gateway.config import Hygiene, Thinking
 from gateway.edge import hygiene
+from gateway.engines.capabilities import Ask, Capabilities
 from parsers import Format, Start, read_reasoning, resolve_start
 
 CHAT_PATH = "/v1/chat/completions"
@@ -57,6 +58,15 @@ class Prefix:
 
 class Dialect(Protocol):
     """One engine's way of being asked."""
+
+    @property
+    def can_be_told_a_cap(self) -> bool:
+        """Is there a field for a thinking cap at all? Whether a worker keeps to it is its capabilities' to say."""
+        ...
+
+    async def probe(self, ask: Ask, model: str) -> Capabilities:
+        """What a worker can do, by asking it: at most one token is generated."""
+        ...
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         """The first leg of a chat request. `body` is a client's, already checked; it is not changed."""

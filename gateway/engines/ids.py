@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from gateway.engines.base import Call, Prefix, Profile
+from gateway.engines.capabilities import Ask, Continues, fields_of
 from parsers import Start
 
 COMPLETIONS_PATH = "/v1/completions"
@@ -52,6 +53,12 @@ _SAMPLING = (
 
 _CHAT_ONLY = ("tools", "functions", "logprobs", "documents", "continue_final_message", "truncate_prompt_tokens")
 """Chat fields that a prompt of ids cannot honour, or that make the prompt another one than /tokenize renders."""
+
+
+async def continues_by_ids(ask: Ask, model: str) -> Continues:
+    """Does the worker tokenize?"""
+    told = fields_of(*await ask("POST", TOKENIZE_PATH, {"model": model, "prompt": "Hi", "add_special_tokens": False}))
+    return Continues.IDS if isinstance(told.get("tokens"), list) else Continues.NOT
 
 
 def is_plain_text(body: Mapping[str, Any]) -> bool:

@@ -10,14 +10,36 @@ It looks whether its client is still there only when it writes: `return_progress
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from budgets import Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
+from gateway.engines.capabilities import Ask, Capabilities, Continues, fields_of
 from parsers import Start
 
 
 class LlamaCppDialect:
+    can_be_told_a_cap = False
+
+    async def probe(self, ask: Ask, model: str) -> Capabilities:
+        """Older servers refuse a last assistant message while thinking is on; a template may drop its thought."""
+        props = fields_of(*await ask("GET", "/props", None))
+        closed = {"role": "assistant", "reasoning_content": "So it is.", "content": "Yes"}
+        question = {
+            "messages": [{"role": "user", "content": "Is it?"}, closed],
+            "continue_final_message": "content",
+            "add_generation_prompt": False,
+        }
+        prompt = fields_of(*await ask("POST", "/apply-template", question)).get("prompt")
+        continues = isinstance(prompt, str) and prompt.endswith("Yes") and "So it is." in prompt
+        settings = props.get("default_generation_settings")
+        context = cast("dict[str, Any]", settings).get("n_ctx") if isinstance(settings, dict) else None
+        return Capabilities(
+            continues=Continues.CHAT if continues else Continues.NOT,
+            context=context if isinstance(context, int) else None,
+            version=str(props.get("build_info", "")),
+        )
+
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning_content")
         stops = take_stops(shaped, plan)

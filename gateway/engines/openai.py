@@ -10,9 +10,15 @@ from typing import Any
 
 from budgets import Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
+from gateway.engines.capabilities import Ask, Capabilities
 
 
 class OpenAIDialect:
+    can_be_told_a_cap = False
+
+    async def probe(self, ask: Ask, model: str) -> Capabilities:
+        return Capabilities()
+
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key=None)
         shaped.pop("chat_template_kwargs", None)

@@ -12,7 +12,8 @@ from typing import Any
 
 from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
-from gateway.engines.ids import answer_by_ids, is_plain_text
+from gateway.engines.capabilities import Ask, Capabilities, context_of, fields_of
+from gateway.engines.ids import answer_by_ids, continues_by_ids, is_plain_text
 
 CAP_FIELD = "thinking_token_budget"
 """The native cap; the engine names it where it refuses it."""
@@ -22,6 +23,23 @@ WHOLE_CONTEXT = 10_000_000
 
 
 class VllmDialect:
+    can_be_told_a_cap = True
+
+    async def probe(self, ask: Ask, model: str) -> Capabilities:
+        """Without a reasoning parser vLLM refuses the cap: unary with 400, streamed with an error event in a 200."""
+        version = fields_of(*await ask("GET", "/version", None)).get("version", "")
+        context = context_of(fields_of(*await ask("GET", "/v1/models", None)), model)
+        question = {
+            "model": model,
+            "messages": [{"role": "user", "content": "Hi"}],
+            "max_tokens": 1,
+            "stream": True,
+            CAP_FIELD: 1,
+        }
+        status, answer = await ask("POST", CHAT_PATH, question)
+        native = status == 200 and b"[DONE]" in answer and b'"error"' not in answer
+        return Capabilities(native, await continues_by_ids(ask, model), context, str(version))
+
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning")
         stops = take_stops(shaped, plan)

@@ -69,6 +69,12 @@ class Metrics:
             ["pool", "by"],
             registry=registry,
         )
+        self.native_overruns = Counter(
+            "thinkgate_native_cap_overruns_total",
+            "Thoughts that went on past the cap their engine was told, and were cut.",
+            ["pool", "worker"],
+            registry=registry,
+        )
         self.router_decisions = Counter(
             "thinkgate_router_decisions_total",
             "Verdicts of the classifier by route and by the tier that gave them.",

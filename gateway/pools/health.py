@@ -1,4 +1,4 @@
-"""Polls a pool's workers: ready means that `/health` is well and the model is listed.
+"""Polls a pool's workers: ready means that `/health` is well, the model is listed, and what it can do was asked.
 
 One task a pool, over httpx; the streaming path never waits for it. A worker is taken out only after several failures
 in a row, and comes back with one success.
@@ -7,16 +7,24 @@ in a row, and comes back with one success.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
 
 import httpx
 import structlog
 
 from gateway.config import EngineKind
+from gateway.edge.request_id import HEADER as REQUEST_ID
+from gateway.edge.request_id import request_id
+from gateway.engines.capabilities import Ask
 from gateway.pools.pool import Pool
 from gateway.pools.worker import State, Worker
 
 log = structlog.get_logger("thinkgate.health")
+
+PROBE_PATIENCE = 60.0
+"""Seconds a worker may take to answer what it can do: it may have to generate its first token for that."""
 
 _CHECKS_MODEL = frozenset({EngineKind.VLLM, EngineKind.SGLANG})
 """Engines that list the model under the name they are asked for. llama-server lists a file and answers to any name."""
@@ -44,6 +52,9 @@ class HealthWatch:
 
     async def _poll(self, worker: Worker) -> None:
         problem = await self._problem(worker)
+        if problem is None and worker.capabilities is None:
+            worker.capabilities = await self._pool.dialect.probe(self._asker(worker), self._pool.profile.model)
+            log.info("capabilities", pool=self._pool.name, worker=worker.name, **asdict(worker.capabilities))
         if problem is None:
             worker.failures = 0
             self._move(worker, State.READY, "ready")
@@ -72,6 +83,19 @@ class HealthWatch:
         except httpx.HTTPError as error:
             return f"its answer is broken ({type(error).__name__})"
         return None
+
+    def _asker(self, worker: Worker) -> Ask:
+        async def ask(method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+            headers = {REQUEST_ID: request_id(None)}
+            try:
+                answer = await self._client.request(
+                    method, f"{worker.url}{path}", json=body, headers=headers, timeout=PROBE_PATIENCE
+                )
+            except httpx.HTTPError:
+                return 0, b""
+            return answer.status_code, answer.content
+
+        return ask
 
     def _move(self, worker: Worker, state: State, reason: str) -> None:
         worker.reason = reason

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from budgets import ClassCaps, How, Policy
-from gateway.config import EngineKind
 from gateway.config import Pool as PoolConfig
 from gateway.edge.errors import ApiError, not_ready
 from gateway.edge.hygiene import hygiene_for
 from gateway.engines import DIALECTS, Dialect, Profile
+from gateway.engines.capabilities import Continues
 from gateway.pools.worker import Worker, connect
 from parsers import Format, detect, lookup
 
@@ -37,9 +38,9 @@ class Pool:
         self.workers: list[Worker] = [connect(_short(url), url, config) for url in config.workers]
         self.problem = ""
         """Why there can be no worker at all; for the embedded engine, which may be missing or given up."""
+        self._has_overrun = False
         self._turn = 0
         self._caps = ClassCaps(**config.thinking.caps.model_dump())
-        self._native_cap = config.thinking.native_cap and config.engine is EngineKind.VLLM
 
     @property
     def is_ready(self) -> bool:
@@ -54,9 +55,9 @@ class Pool:
     def policy(self, body: Mapping[str, Any]) -> Policy:
         """What this pool can do about the thinking of this request."""
         thinking = self.config.thinking
-        if self._native_cap:
+        if self.has_native_cap:
             how = How.NATIVE
-        elif (body.get("n") or 1) == 1 and self.profile.format.framing is None and self.dialect.can_continue(body):
+        elif (body.get("n") or 1) == 1 and self._continues and self.dialect.can_continue(body):
             how = How.CUT
         else:
             how = How.NONE
@@ -69,11 +70,38 @@ class Pool:
             how=how,
         )
 
-    def native_cap_failed(self) -> None:
-        """An engine overran the cap it was told: from now on this pool's thoughts are cut."""
-        if self._native_cap:
-            self._native_cap = False
-            log.warning("native cap not honoured, cutting from now on", pool=self.name)
+    @property
+    def has_native_cap(self) -> bool:
+        """Is the engine told the cap? As configured, else if every worker that was asked has one; but not once a worker
+        was seen to overrun it."""
+        if self._has_overrun or not self.dialect.can_be_told_a_cap:
+            return False
+        if self.config.thinking.native_cap is not None:
+            return self.config.thinking.native_cap
+        asked = [worker.capabilities for worker in self.workers if worker.capabilities is not None]
+        return bool(asked) and all(known.native_cap for known in asked)
+
+    @property
+    def context(self) -> int | None:
+        """The context window in tokens: as configured, else the smallest that a worker told of, None if none did."""
+        told = [known.context for worker in self.workers if (known := worker.capabilities) is not None]
+        return self.config.context_window or min((length for length in told if length is not None), default=None)
+
+    @property
+    def _continues(self) -> bool:
+        """Could a cut thought go on to its answer? Not in a framed format, and not where no worker can."""
+        asked = [worker.capabilities for worker in self.workers if worker.capabilities is not None]
+        can = not asked or any(known.continues is not Continues.NOT for known in asked)
+        return can and self.profile.format.framing is None
+
+    def native_cap_failed(self, worker: Worker | None) -> None:
+        """A worker refused or overran the cap it was told: from now on this pool's thoughts are cut."""
+        if worker is not None and worker.capabilities is not None:
+            worker.capabilities = replace(worker.capabilities, native_cap=False)
+        if not self._has_overrun:
+            self._has_overrun = True
+            name = worker.name if worker is not None else ""
+            log.warning("native cap not honoured, cutting from now on", pool=self.name, worker=name)
 
     def adopt(self, name: str, url: str) -> None:
         """Take in a worker that is not in the config: the embedded engine's, once it listens."""

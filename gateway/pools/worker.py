@@ -6,6 +6,7 @@ import ssl
 from enum import StrEnum
 
 from gateway.config import Pool as PoolConfig
+from gateway.engines.capabilities import Capabilities
 from gateway.upstream import Client, PooledClient
 
 
@@ -20,7 +21,7 @@ class State(StrEnum):
 class Worker:
     """Mutable on the event loop only. `in_flight` counts legs this gateway has running there."""
 
-    __slots__ = ("client", "failures", "in_flight", "name", "reason", "state", "url")
+    __slots__ = ("capabilities", "client", "failures", "in_flight", "name", "reason", "state", "url")
 
     def __init__(self, name: str, url: str, client: Client) -> None:
         self.name = name
@@ -30,6 +31,8 @@ class Worker:
         self.reason = "not checked yet"
         self.failures = 0
         self.in_flight = 0
+        self.capabilities: Capabilities | None = None
+        """What it can do, once it was asked."""
 
     @property
     def is_ready(self) -> bool:

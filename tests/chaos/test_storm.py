@@ -46,7 +46,10 @@ def replicas(host: Host) -> Iterator[list[Double]]:
 @pytest.fixture(scope="module")
 def served(gateway: Callable[..., Gateway], replicas: list[Double]) -> Gateway:
     names = ["vllm", "sglang", "llama"]
-    pools = {name: pool(replicas[2 * i], replicas[2 * i + 1], idle_connection=0.5) for i, name in enumerate(names)}
+    pools = {
+        name: pool(replicas[2 * i], replicas[2 * i + 1], idle_connection=0.5, thinking={"native_cap": False})
+        for i, name in enumerate(names)
+    }
     return gateway(config(pools)).wait_workers(6)
 
 

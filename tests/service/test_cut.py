@@ -18,7 +18,7 @@ from tests.service.talk import Stream, assert_complete, assert_error, chat, post
 
 CAP = 40
 PHRASE = "Time is up; I answer now."
-CUT = {"closing_phrase": f"\n\n{PHRASE}\n"}
+CUT: dict[str, Any] = {"closing_phrase": f"\n\n{PHRASE}\n", "native_cap": False}
 LONG: dict[str, Any] = {"think": 400, "delay_ms": 1}
 
 

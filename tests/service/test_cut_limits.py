@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.harness import Gateway, config, pool
 from tests.service.talk import chat, post, stream
 
 PHRASE = "A closing phrase of a good many words, so that a small limit has no room for it at all."
-CUT = {"closing_phrase": f"\n\n{PHRASE}\n"}
+CUT: dict[str, Any] = {"closing_phrase": f"\n\n{PHRASE}\n", "native_cap": False}
 MODELS = ["v-model", "s-model", "l-model"]
 CONTEXT = 2_048
 

@@ -105,3 +105,12 @@ def test_a_number_that_nobody_can_hold_is_refused_and_a_level_is_not() -> None:
 )
 def test_a_thought_is_trimmed_at_a_clean_break_near_its_end(thought: str, trimmed: str) -> None:
     assert trim_thought(thought) == trimmed
+
+
+@pytest.mark.parametrize(
+    ("room", "cap", "source"),
+    [(None, CAPS.moderate, "complexity"), (100_000, CAPS.moderate, "complexity"), (300, 44, "context")],
+)
+def test_a_thought_leaves_room_in_the_context_for_the_answer(room: int | None, cap: int, source: str) -> None:
+    plan = make_plan(Intent(), POLICY, complexity=0.5, limit=None, room=room)
+    assert (plan.cap, plan.source) == (cap, source)

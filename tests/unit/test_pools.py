@@ -13,6 +13,7 @@ from budgets import How
 from gateway.config import Config, EngineKind, RouteTarget, Thinking
 from gateway.config import Pool as PoolConfig
 from gateway.edge.errors import ApiError
+from gateway.engines.capabilities import Capabilities, Continues
 from gateway.pools import Pool, Registry, State
 
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -85,7 +86,7 @@ def test_the_engine_is_asked_for_its_own_name_of_the_model() -> None:
         (EngineKind.VLLM, True, {"n": 2}, How.NATIVE),
         (EngineKind.VLLM, False, {"n": 2}, How.NONE),
         (EngineKind.VLLM, False, {"tools": [{}]}, How.NONE),
-        (EngineKind.SGLANG, True, {}, How.CUT),
+        (EngineKind.SGLANG, True, {}, How.NATIVE),
         (EngineKind.LLAMACPP, False, {"tools": [{}]}, How.CUT),
         (EngineKind.LLAMACPP, False, {"n": 2}, How.NONE),
         (EngineKind.OPENAI, True, {}, How.NONE),
@@ -100,8 +101,36 @@ def test_the_means_of_enforcing_depend_on_engine_and_request(
 
 def test_a_native_cap_that_failed_is_not_used_again() -> None:
     found = pool(thinking=Thinking(native_cap=True))
-    found.native_cap_failed()
-    found.native_cap_failed()
+    found.native_cap_failed(None)
+    found.native_cap_failed(found.workers[0])
+    assert found.policy({"messages": MESSAGES}).how is How.CUT
+
+
+@pytest.mark.parametrize(
+    ("known", "how"),
+    [
+        ((None,), How.CUT),
+        ((Capabilities(native_cap=True, continues=Continues.IDS),), How.NATIVE),
+        ((Capabilities(native_cap=True), Capabilities(native_cap=False, continues=Continues.IDS)), How.CUT),
+        ((Capabilities(native_cap=True), None), How.NATIVE),
+        ((Capabilities(),), How.NONE),
+    ],
+)
+def test_what_the_workers_can_do_decides_where_nothing_is_configured(
+    known: tuple[Capabilities | None, ...], how: How
+) -> None:
+    found = pool(workers=len(known))
+    for worker, capabilities in zip(found.workers, known, strict=True):
+        worker.capabilities = capabilities
+    assert found.policy({"messages": MESSAGES}).how is how
+
+
+def test_a_worker_that_failed_is_marked() -> None:
+    found = pool()
+    found.workers[0].capabilities = Capabilities(native_cap=True, continues=Continues.IDS)
+    assert found.policy({"messages": MESSAGES}).how is How.NATIVE
+    found.native_cap_failed(found.workers[0])
+    assert found.workers[0].capabilities == Capabilities(native_cap=False, continues=Continues.IDS)
     assert found.policy({"messages": MESSAGES}).how is How.CUT
 
 
