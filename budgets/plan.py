@@ -78,7 +78,8 @@ class Plan:
     """What a flight enforces.
 
     `cap`: most thinking tokens, None when thinking is off. `reserve`: tokens kept for the answer. `limit`: most
-    completion tokens of the whole flight, None when the client set none. `source`: what decided the cap.
+    completion tokens of the whole flight, None when the client set none. `source`: what decided the cap. `level`: the
+    effort word the client asked for, `none` for thinking off, None if it named none; for engines that take no number.
     """
 
     how: How
@@ -86,6 +87,7 @@ class Plan:
     reserve: int
     limit: int | None
     source: str
+    level: str | None = None
 
     @property
     def thinks(self) -> bool:
@@ -112,7 +114,7 @@ def make_plan(intent: Intent, policy: Policy, *, complexity: float, limit: int |
             )
         return Plan(How.OFF, None, reserve, limit, "pool")
     if intent.mode is Mode.OFF and policy.can_disable:
-        return Plan(How.OFF, None, reserve, limit, intent.source)
+        return Plan(How.OFF, None, reserve, limit, intent.source, "none")
 
     cap, source = _wanted_cap(intent, policy, complexity)
     if cap > policy.max_cap:
@@ -128,7 +130,8 @@ def make_plan(intent: Intent, policy: Policy, *, complexity: float, limit: int |
             param=intent.source,
             code="unsupported_value",
         )
-    return Plan(policy.how, cap, reserve, limit, source)
+    level = "none" if intent.mode is Mode.OFF else intent.level
+    return Plan(policy.how, cap, reserve, limit, source, level)
 
 
 def _wanted_cap(intent: Intent, policy: Policy, complexity: float) -> tuple[int, str]:

@@ -6,6 +6,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from budgets.intent import LEVELS
+
 CHAT_PATH: dict[str, Any] = {
     "post": {
         "tags": ["chat"],
@@ -30,7 +32,10 @@ CHAT_PATH: dict[str, Any] = {
                             "max_tokens": {"type": "integer", "minimum": 1},
                             "max_completion_tokens": {"type": "integer", "minimum": 1},
                             "reasoning_effort": {
-                                "enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max", None]
+                                "anyOf": [
+                                    {"enum": ["none", "disable", *LEVELS, "ultra", None]},
+                                    {"type": "object", "properties": {"effort": {"type": "string"}}},
+                                ]
                             },
                             "reasoning": {
                                 "type": ["object", "null"],
@@ -44,6 +49,11 @@ CHAT_PATH: dict[str, Any] = {
                             "thinking": {"type": ["object", "boolean", "null"]},
                             "enable_thinking": {"type": ["boolean", "null"]},
                             "thinking_budget": {"type": ["integer", "null"]},
+                            "thinking_token_budget": {"type": ["integer", "null"]},
+                            "max_thinking_tokens": {"type": ["integer", "null"]},
+                            "think": {"type": ["boolean", "string", "null"]},
+                            "output_config": {"type": ["object", "null"]},
+                            "thinking_config": {"type": ["object", "null"]},
                         },
                     }
                 }

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from budgets import BUDGET_HEADER
 from gateway.api.respond import read_body
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
@@ -23,7 +24,13 @@ def route_router(service: Service) -> APIRouter:
         identity = request_id(request.headers.get(REQUEST_ID))
         patience = service.config.server.body_timeout
         raw = await read_body(request.receive, request.headers, limit=service.body_limit, patience=patience)
-        query = read_chat(raw, output=service.output_for(caller), request_id=identity, caller=caller.alias)
+        query = read_chat(
+            raw,
+            output=service.output_for(caller),
+            request_id=identity,
+            caller=caller.alias,
+            budget_header=request.headers.get(BUDGET_HEADER),
+        )
         course = await service.chart(query)
         decision, plan = course.decision, course.plan
         body: dict[str, Any] = {

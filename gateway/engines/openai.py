@@ -22,8 +22,8 @@ class OpenAIDialect:
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key=None)
         shaped.pop("chat_template_kwargs", None)
-        if (effort := body.get("reasoning_effort")) is not None:
-            shaped["reasoning_effort"] = effort
+        if plan.level is not None:
+            shaped["reasoning_effort"] = plan.level
         return Call(CHAT_PATH, shaped, start_of(profile, plan), profile.engine_splits)
 
     def can_continue(self, body: Mapping[str, Any]) -> bool:

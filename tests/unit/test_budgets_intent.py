@@ -37,7 +37,7 @@ ON, OFF, AUTO = Mode.ON, Mode.OFF, Mode.AUTO
         ({"max_thinking_tokens": 7}, ON, 7, None, "max_thinking_tokens"),
         ({"thinking_budget": 0}, OFF, None, None, "thinking_budget"),
         ({"thinking_budget": -1}, AUTO, None, None, "default"),
-        ({"thinking_budget": 10**30}, ON, 10**30, None, "thinking_budget"),
+        ({"thinking_budget": 10_000_000}, ON, 10_000_000, None, "thinking_budget"),
         ({"chat_template_kwargs": {"enable_thinking": False}}, OFF, None, None, "chat_template_kwargs.enable_thinking"),
         ({"chat_template_kwargs": {"thinking": True}}, ON, None, None, "chat_template_kwargs.thinking"),
         ({"chat_template_kwargs": {"thinking_budget": 7}}, ON, 7, None, "chat_template_kwargs.thinking_budget"),
@@ -50,6 +50,9 @@ ON, OFF, AUTO = Mode.ON, Mode.OFF, Mode.AUTO
         ({"enable_thinking": True, "thinking_budget": 7}, ON, 7, None, "thinking_budget"),
         ({"thinking_budget": 7, "max_thinking_tokens": 7}, ON, 7, None, "thinking_budget"),
         ({"reasoning_effort": "low", "reasoning": {"effort": "low"}}, ON, None, "low", "reasoning_effort"),
+        # "You choose" is silence: whoever else speaks decides.
+        ({"thinking_budget": -1, "reasoning_effort": "low"}, ON, None, "low", "reasoning_effort"),
+        ({"thinking": {"type": "adaptive"}, "thinking_budget": 7}, ON, 7, None, "thinking_budget"),
     ],
 )
 def test_every_dialect_becomes_one_intent(
@@ -75,13 +78,20 @@ def test_the_header_counts_where_the_body_is_silent(
 ) -> None:
     assert read_intent({}, header) == Intent(mode, cap, level, True, "x-thinking-budget")
     assert read_intent({"thinking_budget": 3}, header).cap == 3
+    assert read_intent({"thinking_budget": -1}, header).source == "x-thinking-budget"
+    assert read_intent({"reasoning": {"exclude": True}}, header).source == "x-thinking-budget"
 
 
-@pytest.mark.parametrize("header", ["", "-1", "1.5", "much", "٣", "9" * 10])
+@pytest.mark.parametrize("header", ["", "-1", "1.5", "much", "٣", "10000001", "9" * 10_000, "true"])
 def test_a_header_that_says_nothing_sensible_is_refused(header: str) -> None:
     with pytest.raises(IntentError) as caught:
         read_intent({}, header)
-    assert caught.value.param == "x-thinking-budget"
+    assert (caught.value.param, caught.value.code) == ("x-thinking-budget", "invalid_value")
+
+
+def test_a_header_may_have_leading_zeros() -> None:
+    assert read_intent({}, "0" * 10_000 + "7").cap == 7
+    assert read_intent({}, "0" * 10_000).mode is OFF
 
 
 @pytest.mark.parametrize(
@@ -123,6 +133,9 @@ def test_a_contradiction_is_refused(body: dict[str, Any]) -> None:
         ({"thinking_budget": 1.0}, "thinking_budget", "invalid_type"),
         ({"thinking_budget": True}, "thinking_budget", "invalid_type"),
         ({"thinking_budget": -2}, "thinking_budget", "invalid_value"),
+        ({"thinking_budget": 10_000_001}, "thinking_budget", "invalid_value"),
+        ({"thinking_budget": 10**30}, "thinking_budget", "invalid_value"),
+        ({"thinking_budget": float("nan")}, "thinking_budget", "invalid_type"),
         ({"chat_template_kwargs": []}, "chat_template_kwargs", "invalid_type"),
         ({"chat_template_kwargs": {"thinking": 0}}, "chat_template_kwargs.thinking", "invalid_type"),
     ],
@@ -155,3 +168,45 @@ def test_all_that_speaks_of_thinking_is_taken_out_and_nothing_else() -> None:
     assert without_thinking_fields(body) == {"model": "m", "chat_template_kwargs": {"mine": 2}}
     assert kwargs["enable_thinking"] is True, "the client's own body is not changed"
     assert without_thinking_fields({"chat_template_kwargs": {"thinking": True}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "rest"),
+    [
+        ({"nvext": {"max_thinking_tokens": 7, "top_k": 3}}, {"nvext": {"top_k": 3}}),
+        ({"custom_params": {"thinking_budget": 7}}, {}),
+        ({"custom_params": {"thinking_budget": 7, "a": [1]}}, {"custom_params": {"a": [1]}}),
+        ({"output_config": {"effort": "low", "format": {}}}, {"output_config": {"format": {}}}),
+        ({"reasoning": {"effort": "low", "summary": "auto"}}, {}),
+        ({"reasoning": {"effort": "low", "unknown": 1}}, {"reasoning": {"unknown": 1}}),
+        ({"thinking": True}, {}),
+        ({"thinking": {"type": "enabled", "budget_tokens": 7, "display": "omitted"}}, {}),
+        ({"extra_body": {"google": {"thinking_config": {"thinking_budget": 7}}}}, {}),
+        (
+            {"extra_body": {"google": {"thinking_config": {"thinking_budget": 7}, "cached_content": "x"}, "top_k": 1}},
+            {"extra_body": {"google": {"cached_content": "x"}, "top_k": 1}},
+        ),
+        (
+            {"extra_body": {"chat_template_kwargs": {"enable_thinking": True, "a": 1}}},
+            {"extra_body": {"chat_template_kwargs": {"a": 1}}},
+        ),
+        # Empty and null objects say nothing.
+        ({"reasoning": None, "chat_template_kwargs": {}, "nvext": None}, {}),
+        # What looks alike elsewhere is not ours.
+        ({"metadata": {"thinking_budget": 7}, "effort": "low"}, {"metadata": {"thinking_budget": 7}, "effort": "low"}),
+        ({"chat_template_kwargs": {"reasoning_effort": "low"}}, {"chat_template_kwargs": {"reasoning_effort": "low"}}),
+        (
+            {"extra_body": {"extra_body": {"thinking_budget": 7}}},
+            {"extra_body": {"extra_body": {"thinking_budget": 7}}},
+        ),
+    ],
+)
+def test_an_object_keeps_what_is_not_about_thinking(body: dict[str, Any], rest: dict[str, Any]) -> None:
+    before = repr(body)
+    assert without_thinking_fields(body) == rest
+    assert repr(body) == before
+
+
+def test_words_in_the_prompt_are_no_controls() -> None:
+    for word in ("/think", "/no_think"):
+        assert read_intent({"messages": [{"role": "user", "content": f"Hello {word}"}]}) == Intent()

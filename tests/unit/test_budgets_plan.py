@@ -114,3 +114,17 @@ def test_a_thought_is_trimmed_at_a_clean_break_near_its_end(thought: str, trimme
 def test_a_thought_leaves_room_in_the_context_for_the_answer(room: int | None, cap: int, source: str) -> None:
     plan = make_plan(Intent(), POLICY, complexity=0.5, limit=None, room=room)
     assert (plan.cap, plan.source) == (cap, source)
+
+
+@pytest.mark.parametrize(
+    ("intent", "level"),
+    [
+        (Intent(), None),
+        (Intent(Mode.ON, level="low", source="reasoning_effort"), "low"),
+        (Intent(Mode.ON, cap=100, source="thinking_budget"), None),
+        (OFF, "none"),
+    ],
+)
+def test_the_word_is_kept_for_engines_that_take_no_number(intent: Intent, level: str | None) -> None:
+    assert make_plan(intent, POLICY, complexity=0.5, limit=None).level == level
+    assert make_plan(intent, replace(POLICY, can_disable=False), complexity=0.5, limit=None).level == level

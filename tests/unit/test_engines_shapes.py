@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -182,10 +183,11 @@ class TestOneEnginesOwn:
         assert dialect.chat(body(), profile(splits=told), CUT).engine_splits is told
 
     def test_a_hosted_api_gets_its_own_effort_and_no_template_arguments(self) -> None:
-        asked = body(reasoning_effort="low", chat_template_kwargs={"tone": "dry"})
-        sent = OPENAI.chat(asked, profile(), CUT).body
+        asked = body(reasoning={"effort": "low"}, chat_template_kwargs={"tone": "dry"})
+        sent = OPENAI.chat(asked, profile(), replace(CUT, level="low")).body
         assert sent["reasoning_effort"] == "low"
         assert "chat_template_kwargs" not in sent
+        assert "reasoning_effort" not in OPENAI.chat(asked, profile(), CUT).body
 
     def test_a_hosted_api_is_not_continued(self) -> None:
         assert not OPENAI.can_continue(body())
