@@ -67,7 +67,7 @@ def served(gateway: Callable[..., Gateway], engine: Engine) -> Gateway:
         base = {"model": name, "upstream_model": engine.model, "engine": "vllm", "format": FORMAT, "workers": [URL]}
         return {**base, "thinking": {"closing_phrase": PHRASE, **thinking}}
 
-    return gateway(config({"cut": pool("cut"), "native": pool("native", native_cap=True)})).wait_workers(2)
+    return gateway(config({"cut": pool("cut", native_cap=False), "native": pool("native")})).wait_workers(2)
 
 
 def ask(model: str, *, streamed: bool, **fields: Any) -> dict[str, Any]:
