@@ -38,10 +38,17 @@ class ChoiceParser:
         *,
         tools: bool = False,
         whitespace: Whitespace | None = None,
+        structured: bool = False,
         engine_splits: bool | None = None,
     ) -> None:
         self._engine_splits = engine_splits
-        self._machine = machine_for(format, Start.OFF if engine_splits else start, tools=tools, whitespace=whitespace)
+        self._machine = machine_for(
+            format,
+            Start.OFF if engine_splits else start,
+            tools=tools,
+            whitespace=whitespace,
+            structured=structured,
+        )
         self._passing = False
         self._field = Field.CONTENT  # the last field the engine sent; read while passing only
 

@@ -13,13 +13,14 @@ A whole output is `feed(all)` and `finish()`, so streaming and non-streaming can
 * `Start.CLOSED`: one stray close marker at the very beginning vanishes. `Start.OFF`: only an open marker at the very
   beginning counts; without one only the answer's wrappers are taken off.
 * Tool markers end reasoning only if the request carries tools, and stay in the content.
+* `structured`: a grammar may hold from the first character, so an output that starts inside with `{` or `[` is content.
 * Whitespace `template`: newlines directly after an open marker, before and after a close marker or a wrapper are the
   chat template's and vanish, so a block of newlines only is no reasoning at all. `verbatim` keeps them.
 * Withheld is only what may still become a live marker, leading blanks, and newlines that may stand before a marker,
   the latter two up to `BLANKS_HELD`: beyond that they are text like any other. `finish` emits what is withheld.
 
-Not here: blanks other than newlines before a tool call, and the JSON rule, need the request and the tool parser;
-hiding reasoning, stop strings and log probabilities belong to those who write the response.
+Not here: blanks other than newlines before a tool call need the tool parser; hiding reasoning, stop strings and log
+probabilities belong to those who write the response.
 """
 
 import re
@@ -46,6 +47,7 @@ class Machine:
         "_quick",
         "_state",
         "_states",
+        "_structured",
         "_taken",
         "_template",
         "_thought",
@@ -59,8 +61,10 @@ class Machine:
         *,
         tools: bool = False,
         whitespace: Whitespace | None = None,
+        structured: bool = False,
     ) -> None:
         self._form = format
+        self._structured = structured
         self._template = (whitespace or format.whitespace) == "template"
         self._states = states_of(format, tools)
         self._taken: list[str] = []
@@ -165,6 +169,9 @@ class Machine:
             return None
         match = markers.at(text, ink.start())
         if match is None:
+            if self._structured and text[ink.start()] in "{[" and self._state is self._states.begin_open:
+                self._enter(self._states.content)
+                return pos
             stub = self._form.open_label.rstrip()
             is_stub = final and bool(stub) and self.field is Field.REASONING and text[ink.start() :] == stub
             self._leave_beginning()
@@ -197,10 +204,10 @@ class Machine:
         """Emit the text before a live marker, change state, and say where to go on."""
         at, marker = match.start(), match.group()
         action = self._state.actions[marker]
+        stop = match.end() if action is Action.SPAN_END else at
         if self._template and action in _TRIMMING:
-            _emit(out, self.field, text[pos : _before_newlines(text, pos, at)])
-        else:
-            _emit(out, self.field, text[pos:at])
+            stop = _before_newlines(text, pos, at)
+        _emit(out, self.field, text[pos:stop])
         match action:
             case Action.OPEN:
                 self._begin(self._states.begin_block)
@@ -215,7 +222,6 @@ class Machine:
                 self._enter(self._states.spans[marker])
                 return at
             case Action.SPAN_END:
-                _emit(out, Field.CONTENT, marker)
                 self._enter(self._states.opened)
             case _:  # it vanishes, and nothing changes
                 pass
@@ -269,7 +275,7 @@ _TRIMMING: Final = frozenset((Action.CLOSE, Action.WRAP, Action.INTERRUPT))
 
 def _emit(out: list[Piece], field: Field, text: str) -> None:
     if text:
-        out.append(Piece(field, text))
+        out.append(make_piece((field, text)))
 
 
 def _before_newlines(text: str, pos: int, end: int) -> int:

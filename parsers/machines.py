@@ -13,8 +13,9 @@ def machine_for(
     *,
     tools: bool = False,
     whitespace: Whitespace | None = None,
+    structured: bool = False,
 ) -> Parser:
-    """A parser for one choice. `whitespace` overrides the record's."""
+    """A parser for one choice. `whitespace` overrides the record's; `tools` and `structured` are the request's."""
     if format.framing is not None:
         return FramedMachine(format.framing, start, tools=tools)
-    return Machine(format, start, tools=tools, whitespace=whitespace)
+    return Machine(format, start, tools=tools, whitespace=whitespace, structured=structured)

@@ -13,8 +13,8 @@ from parsers.format import Format
 from parsers.names import UnknownFormat, lookup
 
 _FIELDS: Final = {field.name for field in fields(Format)} - {"framing"}
-_TUPLES: Final = {"aliases", "open", "close", "switch", "interrupts", "content_open", "drop", "end_tokens"}
-_MARKERS: Final = _TUPLES - {"aliases", "switch"}
+_MARKERS: Final = ("open", "close", "interrupts", "content_open", "drop", "end_tokens")
+_TUPLES: Final = (*_MARKERS, "aliases", "switch")
 _FLAGS: Final = {"default_on", "reopen", "needs_special_tokens"}
 _VALUES: Final = {"switch_on", "switch_off"}
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
@@ -136,7 +136,7 @@ def _check(record: Format) -> None:
     if bool(record.open) != bool(record.close):
         raise BadFormat("'open' and 'close' are needed both, or neither")
     seen: dict[str, str] = {}
-    for key in sorted(_MARKERS, key=("open", "close").__contains__, reverse=True):
+    for key in _MARKERS:
         for marker in cast("tuple[str, ...]", getattr(record, key)):
             if seen.setdefault(marker, key) != key:
                 raise BadFormat(f"the marker {marker!r} stands in both {seen[marker]!r} and {key!r}")

@@ -126,10 +126,12 @@ THINK_RECORDS: Final[tuple[Format, ...]] = (
     Format(
         id="granite33",
         models="Granite 3.3",
+        # The wrapper is plain text, which an answer may quote: it counts at the two ends of an answer only.
+        close=("</think>", *(f"</think>{blank}<response>" for blank in ("", "\n", "\n\n"))),
         start="closed",
         switch=("thinking",),
         default_on=False,
-        drop=("<response>", "</response>"),
+        end_tokens=("\n</response>", "</response>"),
     ),
     Format(
         id="granite_thinking",
@@ -146,7 +148,7 @@ THINK_RECORDS: Final[tuple[Format, ...]] = (
         close=("\n</think>\n<answer>\n", "</think>\n<answer>\n", "</think>"),
         start="closed",
         switch=("enable_thinking",),
-        drop=("<answer>\n", "\n</answer>", "</answer>"),
+        end_tokens=("\n</answer>", "</answer>"),
         answer_open="",
     ),
     _HY_V3,

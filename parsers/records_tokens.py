@@ -1,6 +1,6 @@
 """Families with markers of their own: dedicated tokens, prose phrases, and messages with headers.
 
-What must not come in: code. `<think>` families stand in `parsers.records`, the grammar of headers in `parsers.framings`.
+What must not come in: code. `<think>` families stand in `parsers.records`, grammars of headers in `parsers.framings`.
 """
 
 from dataclasses import replace

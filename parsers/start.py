@@ -39,6 +39,8 @@ _TURN_BEGINS: Final = (
     "<|turn>model",
     "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
     "<|assistant_start|>",
+    "<|start_of_role|>assistant<|end_of_role|>",
+    "<seed:bos>assistant",
 )
 
 
@@ -74,14 +76,15 @@ def _read_tail(format: Format, tail: str) -> Start | None:  # noqa: A002
     Where the beginning of the turn is not in sight, only a marker at the very end counts: one further up may be
     quoted by the user. A close marker means CLOSED and not OFF: the template may have closed an empty block.
     """
+    closers = format.close + format.content_open
     turn_at = max((at + len(mark) for mark in _TURN_BEGINS if (at := tail.rfind(mark)) != -1), default=-1)
     if turn_at == -1:
         tail = tail.rstrip()
-        if tail.endswith(format.open):
+        if tail.endswith(tuple(marker.rstrip() for marker in format.open)):
             return Start.OPEN
-        return Start.CLOSED if tail.endswith(format.close) else None
+        return Start.CLOSED if tail.endswith(tuple(marker.rstrip() for marker in closers)) else None
     opened = max(tail.rfind(marker, turn_at) for marker in format.open)
-    closed = max(tail.rfind(marker, turn_at) for marker in format.close)
+    closed = max(tail.rfind(marker, turn_at) for marker in closers)
     if opened == closed == -1:
         return None
     return Start.OPEN if opened > closed else Start.CLOSED

@@ -9,17 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
-from parsers import Field, Format, Piece, Start, Whitespace, machine_for
+from parsers import Field, Format, Piece, Start, Whitespace, lookup, machine_for
 from parsers.framed import HEADER_HELD
 from parsers.pieces import BLANKS_HELD
 
 
 def run(
-    record: Format, start: Start, chunks: Iterable[str], *, tools: bool, whitespace: Whitespace | None
+    record: Format,
+    start: Start,
+    chunks: Iterable[str],
+    *,
+    tools: bool,
+    whitespace: Whitespace | None,
+    structured: bool = False,
 ) -> list[Piece]:
     """All pieces, with neighbouring ones of a field put together; and what holds of any single run."""
-    machine = machine_for(record, start, tools=tools, whitespace=whitespace)
+    machine = machine_for(record, start, tools=tools, whitespace=whitespace, structured=structured)
     pieces: list[Piece] = []
     text = ""
     for chunk in chunks:
@@ -50,16 +57,39 @@ def check(
     *,
     tools: bool = False,
     whitespace: Whitespace | None = None,
+    structured: bool = False,
 ) -> list[Piece]:
-    whole = run(record, start, [text], tools=tools, whitespace=whitespace)
+    def again(chunks: list[str]) -> list[Piece]:
+        return run(record, start, chunks, tools=tools, whitespace=whitespace, structured=structured)
+
+    whole = again([text])
     for chunks in chunkings:
         assert "".join(chunks) == text
-        assert run(record, start, chunks, tools=tools, whitespace=whitespace) == whole, f"depends on chunks: {chunks!r}"
+        assert again(chunks) == whole, f"depends on chunks: {chunks!r}"
     if record.framing is None:
-        assert _rebuilds(record, start, text, _unrepeated(record, start, text, tools, whitespace), whitespace)
+        machine = machine_for(record, start, tools=tools, whitespace=whitespace, structured=structured)
+        pieces = machine.feed(text) + machine.finish()
+        is_repeated = record.on_no_close == "content" and machine.field is Field.REASONING and len(pieces) > 1
+        if is_repeated and pieces[-1].field is Field.CONTENT:  # the thought, once more
+            pieces.pop()
+        assert _rebuilds(record, start, text, pieces, whitespace)
     else:
         _check_framed(record, start, text, whole)
     return whole
+
+
+def check_case(case: dict[str, Any]) -> None:
+    """The same for a line of `seeds.jsonl`; also by character and in fives."""
+    text = "".join(case["chunks"])
+    check(
+        lookup(case["format"]),
+        Start(case["start"]),
+        [case["chunks"], list(text), [text[at : at + 5] for at in range(0, len(text), 5)]],
+        text,
+        tools=case["tools"],
+        whitespace=case["whitespace"],
+        structured=case["structured"],
+    )
 
 
 @cache
@@ -77,15 +107,6 @@ def markers(record: Format) -> tuple[str, ...]:
 def vanishing(record: Format) -> tuple[str, ...]:
     label = (record.open_label, record.open_label.rstrip()) if record.open_label else ()
     return (*record.open, *record.close, *record.content_open, *record.drop, *label, *record.end_tokens)
-
-
-def _unrepeated(record: Format, start: Start, text: str, tools: bool, whitespace: Whitespace | None) -> list[Piece]:
-    """Single pieces, each a slice of the text; without the thought given once more as the answer."""
-    machine = machine_for(record, start, tools=tools, whitespace=whitespace)
-    pieces = machine.feed(text) + machine.finish()
-    if record.on_no_close == "content" and machine.field is Field.REASONING and len(pieces) > 1:
-        return pieces[:-1] if pieces[-1].field is Field.CONTENT else pieces
-    return pieces
 
 
 def _rebuilds(record: Format, start: Start, text: str, pieces: list[Piece], whitespace: Whitespace | None) -> bool:

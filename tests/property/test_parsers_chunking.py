@@ -13,8 +13,24 @@ from parsers import BLANKS_HELD, FORMATS, ChoiceParser, Field, Format, Piece, St
 from tests.parsers.invariants import check, markers, run
 
 starts = st.sampled_from(list(Start))
+flags = st.tuples(st.booleans(), st.booleans())
 whitespaces: st.SearchStrategy[Whitespace] = st.sampled_from(("template", "verbatim"))
-PLAIN = ["a", "word ", "\n", "\n\n", " ", "\t", "é", "\U0001f600", "<", "\n" * (BLANKS_HELD + 3), "assistant", " to=f"]
+PLAIN = [
+    "a",
+    "{",
+    "[",
+    "word ",
+    "\n",
+    "\n\n",
+    " ",
+    "\t",
+    "é",
+    "\U0001f600",
+    "<",
+    "\n" * (BLANKS_HELD + 3),
+    "assistant",
+    " to=f",
+]
 
 
 def texts_of(record: Format) -> st.SearchStrategy[str]:
@@ -31,11 +47,12 @@ def texts_of(record: Format) -> st.SearchStrategy[str]:
 @pytest.mark.parametrize("record", FORMATS, ids=lambda record: record.id)
 def test_any_chunking_gives_the_same_and_loses_nothing_but_markers(record: Format) -> None:
     @settings(max_examples=60, deadline=None)
-    @given(texts_of(record), starts, st.booleans(), whitespaces, st.lists(st.integers(0, 200), max_size=12))
-    def holds(text: str, start: Start, tools: bool, whitespace: Whitespace, cuts: list[int]) -> None:
+    @given(texts_of(record), starts, flags, whitespaces, st.lists(st.integers(0, 200), max_size=12))
+    def holds(text: str, start: Start, request: tuple[bool, bool], whitespace: Whitespace, cuts: list[int]) -> None:
+        tools, structured = request
         bounds = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
         chunkings = [[text[low:high] for low, high in pairwise(bounds)], list(text)]
-        check(record, start, chunkings, text, tools=tools, whitespace=whitespace)
+        check(record, start, chunkings, text, tools=tools, whitespace=whitespace, structured=structured)
 
     holds()
 

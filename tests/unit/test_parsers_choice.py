@@ -2,7 +2,7 @@
 
 import pytest
 
-from parsers import ChoiceParser, Field, Piece, Start, lookup, read_reasoning
+from parsers import ChoiceParser, Field, Piece, Start, lookup, read_content, read_reasoning
 
 THINK = lookup("think")
 
@@ -100,3 +100,51 @@ def test_tools_and_whitespace_reach_the_machine() -> None:
 )
 def test_reading_the_engines_field(delta: dict[str, object], text: str | None) -> None:
     assert read_reasoning(delta) == text
+
+
+def chunk(kind: str, **fields: object) -> dict[str, object]:
+    return {"type": kind, **fields}
+
+
+@pytest.mark.parametrize(
+    ("content", "reasoning", "answer"),
+    [
+        ("a", None, "a"),
+        ("", None, None),
+        (None, None, None),
+        ([], None, None),
+        ([chunk("text", text="a")], None, "a"),
+        ([chunk("thinking", thinking=[chunk("text", text="r"), chunk("text", text="s")])], "rs", None),
+        ([chunk("thinking", thinking="r"), chunk("text", text="a"), chunk("text", text="b")], "r", "ab"),
+        ([chunk("reasoning", text="r"), chunk("text", text="a")], "r", "a"),
+        ([chunk("thinking", thinking=None), chunk("text", text=1), "x", 3, chunk("image_url")], None, None),
+        ({"type": "text", "text": "a"}, None, None),
+    ],
+)
+def test_reading_content_chunks(content: object, reasoning: str | None, answer: str | None) -> None:
+    delta: dict[str, object] = {"content": content}
+    assert (read_reasoning(delta), read_content(delta)) == (reasoning, answer)
+
+
+def test_a_named_field_comes_before_the_chunks() -> None:
+    delta = {"reasoning": "r", "content": [chunk("thinking", thinking="r"), chunk("text", text="a")]}
+    assert (read_reasoning(delta), read_content(delta)) == ("r", "a")
+
+
+@pytest.mark.parametrize("engine_splits", [None, False])
+def test_framed_output_goes_through_the_framed_machine(engine_splits: bool | None) -> None:
+    parser = ChoiceParser(lookup("harmony"), Start.CLOSED, engine_splits=engine_splits)
+    assert parser.feed(content="<|channel|>analysis<|message|>a<|end|>") == [r("a")]
+    assert parser.feed(content="<|start|>assistant<|channel|>final<|message|>b") == [c("b")]
+    assert parser.consumed is not None
+
+
+def test_a_splitting_engine_with_a_framed_model() -> None:
+    parser = ChoiceParser(lookup("harmony"), Start.CLOSED, engine_splits=True)
+    assert parser.feed(content="Use <|end|>") == [c("Use <|end|>")]
+    assert parser.passing
+
+
+def test_structured_reaches_the_machine() -> None:
+    parser = ChoiceParser(THINK, Start.OPEN, structured=True)
+    assert parser.feed(content='{"a"') == [c('{"a"')]
