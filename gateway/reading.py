@@ -29,7 +29,7 @@ from gateway.wire import (
     read_error,
     said,
 )
-from parsers import ChoiceParser, Format, Piece, Start, read_content, read_reasoning
+from parsers import ChoiceParser, Format, Piece, read_content, read_reasoning
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -171,8 +171,6 @@ class AnswerReader:
         if extras is not None or voice.held is not None:
             extras, event = merged(voice.held, extras), event if voice.held is None else None
             voice.held = None
-        if voice.is_open_question and (content or reasoning):
-            content, event = self._settle_json(voice, reasoning, content), None
         if content or reasoning:
             pieces = voice.parser.feed(reasoning=reasoning, content=content)
             is_plain = calls is None and choice.finish_reason is None and not (content and reasoning)
@@ -189,21 +187,6 @@ class AnswerReader:
         else:
             voice.held = extras  # of a token whose text is withheld, or has none: they go with the next
 
-    def _settle_json(self, voice: _Voice, reasoning: str | None, content: str | None) -> str | None:
-        """A grammar bound the output from its first token, if that is a bracket: then there is no thought in it.
-
-        (vLLM without a reasoning parser does that; where a thought was to come first, its words say so.) Blanks wait
-        for the first word.
-        """
-        text = voice.blanks + (content or "")
-        if reasoning is None and (not text or text.isspace()):
-            voice.blanks = text
-            return None
-        voice.is_open_question = False
-        if reasoning is None and text.lstrip()[0] in "{[":
-            voice.parser = ChoiceParser(self._format, Start.OFF, tools=self._tools, engine_splits=self._splits)
-        return text
-
     def _speak(
         self, index: int, pieces: list[Piece], extras: Extras | None, event: bytes | None = None, key: str = ""
     ) -> Extras | None:
@@ -216,8 +199,14 @@ class AnswerReader:
     def _voice(self, index: int) -> _Voice:
         voice = self._voices.get(index)
         if voice is None:
-            parser = ChoiceParser(self._format, self._start, tools=self._tools, engine_splits=self._splits)
-            voice = self._voices[index] = _Voice(parser, is_open_question=self._is_bound)
+            parser = ChoiceParser(
+                self._format,
+                self._start,
+                tools=self._tools,
+                structured=self._is_bound,
+                engine_splits=self._splits,
+            )
+            voice = self._voices[index] = _Voice(parser)
             self._deltas.append(Begin(index))
         return voice
 
@@ -225,14 +214,11 @@ class AnswerReader:
 class _Voice:
     """One choice: its parser, and the extras that wait for a text to go with."""
 
-    __slots__ = ("blanks", "held", "is_open_question", "parser")
+    __slots__ = ("held", "parser")
 
-    def __init__(self, parser: ChoiceParser, *, is_open_question: bool) -> None:
+    def __init__(self, parser: ChoiceParser) -> None:
         self.parser = parser
         self.held: Extras | None = None
-        self.is_open_question = is_open_question
-        """Must it still be seen whether a grammar bound this output from its first token?"""
-        self.blanks = ""
 
 
 def _of_hosted(delta: WireDelta) -> tuple[str | None, str | None]:

@@ -108,10 +108,23 @@ def shape_chat(body: Mapping[str, Any], profile: Profile, plan: Plan, *, thought
     if switches := profile.format.switch_kwargs(plan.thinks):
         kwargs = shaped.get("chat_template_kwargs")
         given = cast("dict[str, Any]", kwargs) if isinstance(kwargs, dict) else {}
-        shaped["chat_template_kwargs"] = {**given, **switches}
+        shaped["chat_template_kwargs"] = {**given, **_still_needed(switches, given, profile.format, plan)}
     if profile.format.needs_special_tokens and profile.engine_splits is False:
         shaped.setdefault("skip_special_tokens", False)  # else the markers never reach the text that is parsed here
     return shaped
+
+
+def _still_needed(
+    switches: Mapping[str, object],
+    given: Mapping[str, Any],
+    record: Format,
+    plan: Plan,
+) -> dict[str, object]:
+    """The switches, but for one that the client set to a value of its own which says the same: a level keeps it on."""
+    if not plan.thinks:
+        return dict(switches)
+    off = record.switch_kwargs(False)
+    return {name: value for name, value in switches.items() if name not in given or given[name] == off[name]}
 
 
 def take_stops(shaped: dict[str, Any], plan: Plan) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def answer_by_ids(first: Call, prefix: Prefix, profile: Profile, limit: int) -> 
     opening = "" if first.start is Start.OPEN else profile.format.open[0]
     # An engine that splits leaves the newline after the marker to the thought, the gateway's own parser takes it away.
     seam = "\n" if opening and not prefix.thought.startswith("\n") else ""
-    text = f"{opening}{seam}{prefix.thought}{profile.format.close[0]}\n\n{prefix.answer}"
+    text = f"{opening}{seam}{prefix.thought}{profile.format.closing}{prefix.answer}"
     body: dict[str, Any] = {key: chat[key] for key in _SAMPLING if chat.get(key) is not None}
     if isinstance(chat.get("seed"), int):
         body["seed"] = chat["seed"] + 1  # the same seed again would draw the thought's numbers once more

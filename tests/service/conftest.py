@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.doubles.sglang import SglangDouble
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 
-BOUNDLESS = {"max_cap": 1_000_000}
+BOUNDLESS: dict[str, Any] = {"thinking": {"max_cap": 1_000_000}, "context_window": 10_000_000}
 MODELS = ["v-model", "s-model", "l-model"]
 
 
@@ -26,9 +27,9 @@ def doubles(vllm: VllmDouble, sglang: SglangDouble, llama: LlamaDouble) -> dict[
 def served(gateway: Callable[..., Gateway], doubles: dict[str, Double]) -> Gateway:
     vllm, sglang, llama = doubles.values()
     pools = {
-        "vllm": pool(vllm, aliases=["v-alias"], thinking=BOUNDLESS),
-        "sglang": pool(sglang, thinking=BOUNDLESS),
-        "llama": pool(llama, thinking=BOUNDLESS),
+        "vllm": pool(vllm, aliases=["v-alias"], **BOUNDLESS),
+        "sglang": pool(sglang, **BOUNDLESS),
+        "llama": pool(llama, **BOUNDLESS),
     }
     return gateway(config(pools)).wait_workers(3)
 
