@@ -56,11 +56,13 @@ format: $(VENV)/.developed  ## Format and mend what can be mended
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(VENV)/.developed  ## Write docs/configuration.md and the JSON Schema anew from the code
+docs: $(VENV)/.developed  ## Write the generated parts of docs/ anew from the code
 	@$(BIN)/python -m gateway.configdocs docs
+	@$(BIN)/python -m parsers.formatdocs docs/formats.md
 
-bench: $(VENV)/.developed  ## Measure the data path (CPU a request and a token, as ratios)
+bench: $(VENV)/.developed  ## Measure the data path (CPU a request and a token, as ratios) and the parsers
 	@$(BIN)/python -m benchmarks.data_path
+	@$(BIN)/python -m benchmarks.parsers
 
 train: $(VENV)/.made  ## Train the router's head anew: make train DATA=…
 	@$(PIP) -c constraints.txt -e '.[train]'
