@@ -11,7 +11,8 @@ from typing import Any
 
 from budgets import Plan, trim_thought
 from gateway.deltas import Delta, Text
-from gateway.engines import Call, Prefix
+from gateway.engines import Call, KnownIds, Prefix
+from gateway.legwatch import Transcript
 from gateway.pools import Pool
 from parsers import Field
 
@@ -35,14 +36,15 @@ class Continuation:
 
 
 def continue_to_answer(
-    first: Call, thought: str, said: str, pool: Pool, plan: Plan, *, used: int
+    first: Call, told: Transcript, prompt_ids: tuple[int, ...], pool: Pool, plan: Plan, *, used: int
 ) -> Continuation | None:
     """The leg from a closed thought to the answer; None where the engine cannot, or no token is left.
 
-    `said` is what was answered already, by a model that thought again; `used` is in completion tokens. The engine goes
-    on from the thought trimmed to a clean break; the client keeps all it has seen, and sees the closing phrase too,
-    since the model was given it as its own.
+    Something may have been answered already, by a model that thought again. `prompt_ids` are the prompt's, where the
+    engine told them; `used` is in completion tokens. The engine goes on from the thought trimmed to a clean break; the
+    client keeps all it has seen, and sees the closing phrase too, since the model was given it as its own.
     """
+    said = "".join(told.said)
     thinking = pool.config.thinking
     phrase = thinking.closing_phrase
     lead_in = "" if said or _is_bound(first.body) else thinking.answer_lead_in
@@ -53,13 +55,29 @@ def continue_to_answer(
         if _tokens(phrase) + _tokens(lead_in) > room // 2:
             phrase = lead_in = ""  # what little the client allows belongs to the answer
     tokens = _tokens(phrase) + _tokens(lead_in)
-    prefix = Prefix(thought=trim_thought(thought) + (phrase or "\n"), answer=said or lead_in)
+    thought, closing = trim_thought("".join(told.thought)), phrase or "\n"
+    known = _known_ids(told, len(thought), prompt_ids, closing)
+    prefix = Prefix(thought=thought + closing, answer=said or lead_in, known=known)
     call = pool.dialect.answer(first, prefix, pool.profile, None if room is None else room - tokens)
     if call is None:
         return None
     words = ((Field.REASONING, phrase), (Field.CONTENT, lead_in))
     spoken: list[Delta] = [Text(0, field, text) for field, text in words if text]
     return Continuation(call, spoken, phrase, tokens, _tokens(phrase))
+
+
+def _known_ids(told: Transcript, length: int, prompt_ids: tuple[int, ...], closing: str) -> KnownIds | None:
+    """The prompt and the first `length` characters of the thought by their very ids, whole pieces only; None where one
+    is not known."""
+    ids, taken = list(prompt_ids), 0
+    for text, own in zip(told.thought, told.thought_ids, strict=True):
+        taken += len(text)
+        if taken > length:
+            break
+        if own is None:
+            return None
+        ids += own
+    return KnownIds(tuple(ids), closing) if prompt_ids and len(ids) > len(prompt_ids) else None
 
 
 def _is_bound(body: Mapping[str, Any]) -> bool:

@@ -29,6 +29,7 @@ class Text(msgspec.Struct, gc=False):
     """A piece of one field, reasoning or content.
 
     `raw` is the engine's event where it says just this, under the key `raw_key`; then its bytes can travel as they are.
+    `ids` are the token ids that came with it, as far as the engine tells them.
     """
 
     index: int
@@ -38,6 +39,7 @@ class Text(msgspec.Struct, gc=False):
     extras: Extras | None = None
     raw: bytes | None = None
     raw_key: str = ""
+    ids: list[int] | None = None
 
 
 class ToolCalls(msgspec.Struct, gc=False):

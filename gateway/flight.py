@@ -93,6 +93,7 @@ class Flight:
         self._worker: Worker | None = None
         self._identity = Identity("", 0, "")
         self._told = Transcript()
+        self._prompt_ids: tuple[int, ...] = ()
         self._account = Account()
         self._cuts = 0
         self._phrase_tokens = 0
@@ -248,8 +249,8 @@ class Flight:
         if self._cuts < MAX_CUTS and self._plan.how in {How.CUT, How.NATIVE} and self._query.choices == 1:
             onward = continue_to_answer(
                 first,
-                "".join(self._told.thought),
-                "".join(self._told.said),
+                self._told,
+                self._prompt_ids,
                 self._pool,
                 self._plan,
                 used=self._account.completion,
@@ -264,6 +265,7 @@ class Flight:
         self._account.reasoning += onward.thought_tokens
         self._phrase_tokens += onward.thought_tokens
         self._told.thought.append(onward.phrase)
+        self._told.thought_ids.append(None)
         self._told.said += [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
         return onward
 
@@ -273,6 +275,8 @@ class Flight:
         if leg is None:
             return
         account, usage = self._account, self._watch.usage
+        if not self._cuts and leg.prompt is not None:
+            self._prompt_ids = leg.prompt.ids
         completion, reasoning = self._watch.count()
         account.completion += completion
         account.reasoning += reasoning

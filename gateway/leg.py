@@ -127,7 +127,7 @@ class Leg:
     async def _by_ids(self) -> dict[str, Any]:
         """The body with the ids it goes on from, asking for no more tokens than fit: vLLM refuses a `max_tokens` beyond
         its context. (SGLang tells the tokenizer's length, which may be more than it serves: there it is no help.)"""
-        ids: list[int] = []
+        ids = list(self.call.prompt_ids)
         context: int | None = None
         for question in self.call.tokenize:
             response = await self._post(TOKENIZE_PATH, question)
@@ -142,7 +142,8 @@ class Leg:
                 response.end(End.ABANDONED)
             ids += found.tokens
             context = found.max_model_len
-            self._own_prompt = self._own_prompt or Prompt(len(ids))
+            if not self.call.prompt_ids:
+                self._own_prompt = self._own_prompt or Prompt(len(ids))
         body = {**self.call.body, "prompt": ids}
         if context is not None:
             body["max_tokens"] = max(1, min(body["max_tokens"], context - len(ids)))

@@ -21,6 +21,8 @@ class Transcript:
 
     begun: set[int] = field(default_factory=set[int])
     thought: list[str] = field(default_factory=list[str])
+    thought_ids: list[list[int] | None] = field(default_factory=list[list[int] | None])
+    """The token ids of each piece of thought, None where the engine did not tell them."""
     said: list[str] = field(default_factory=list[str])
     matchers: dict[int, StopMatcher] = field(default_factory=dict[int, StopMatcher])
     """By choice, where the gateway matches stop strings: an answer may go on over several legs."""
@@ -65,6 +67,7 @@ class LegWatch:
                 passed.append(delta)
                 if delta.field is Field.REASONING:
                     told.thought.append(delta.text)
+                    told.thought_ids.append(delta.ids)
                     ruling = self._governor(delta.index).watch_reasoning(delta.text, delta.tokens)
                     if ruling is not None:
                         return passed, ruling

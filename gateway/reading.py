@@ -21,13 +21,14 @@ from gateway.wire import (
     WireChoice,
     WireChunk,
     WireDelta,
-    count_ids,
     decode,
     extras_of,
+    ids_of,
     mended,
     merged,
     read_error,
     said,
+    without_ids,
 )
 from parsers import ChoiceParser, Format, Piece, read_content, read_reasoning
 
@@ -45,6 +46,8 @@ class Prompt(msgspec.Struct, frozen=True):
 
     tokens: int
     cached: int | None = None
+    ids: tuple[int, ...] = ()
+    """Its token ids, where the engine told them."""
 
 
 class AnswerReader:
@@ -54,6 +57,7 @@ class AnswerReader:
         "_deltas",
         "_finished",
         "_format",
+        "_hides_ids",
         "_is_bound",
 
         "_splits",
@@ -76,6 +80,7 @@ class AnswerReader:
         self._start = call.start
         self._splits = call.engine_splits
         self._tools = bool(call.body.get("tools"))
+        self._hides_ids = call.hides_ids
         self._is_bound = call.engine_splits is not True and _wants_json(call.body)
         self._splitter = sse.Splitter()
         self._voices: dict[int, _Voice] = {}
@@ -137,6 +142,8 @@ class AnswerReader:
             self.identity = Identity(chunk.id or "", int(chunk.created or 0), chunk.model or "")
         if chunk.prompt_progress is not None:
             self.prompt = Prompt(chunk.prompt_progress.total, chunk.prompt_progress.cache)
+        if chunk.prompt_token_ids:
+            self.prompt = Prompt(len(chunk.prompt_token_ids), ids=tuple(chunk.prompt_token_ids))
         choices = chunk.choices or ()
         is_only_choice = len(choices) == 1
         for choice in choices:
@@ -178,12 +185,13 @@ class AnswerReader:
             extras = self._speak(index, pieces, extras, whole, key)
         if calls is not None:
             extras = self._speak(index, voice.parser.finish(), extras)
-            self._deltas.append(ToolCalls(index, calls, extras))
+            self._deltas.append(ToolCalls(index, calls, without_ids(extras) if self._hides_ids else extras))
             extras = None
         if choice.finish_reason is not None:
             extras = self._speak(index, voice.parser.finish(), extras)
             self._finished.add(index)
-            self._deltas.append(Finish(index, choice.finish_reason, merged(extras, ending)))
+            last = without_ids(extras) if self._hides_ids else extras
+            self._deltas.append(Finish(index, choice.finish_reason, merged(last, ending)))
         else:
             voice.held = extras  # of a token whose text is withheld, or has none: they go with the next
 
@@ -192,7 +200,11 @@ class AnswerReader:
     ) -> Extras | None:
         """Tell the pieces. The extras go with the first of them; what is returned has found no text to go with."""
         for piece in pieces:
-            self._deltas.append(Text(index, piece.field, piece.text, count_ids(extras), extras, event, key))
+            ids = ids_of(extras)
+            if self._hides_ids:
+                extras, event = without_ids(extras), None
+            tokens = None if ids is None else len(ids)
+            self._deltas.append(Text(index, piece.field, piece.text, tokens, extras, event, key, ids))
             extras = None
         return extras
 

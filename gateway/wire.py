@@ -69,6 +69,7 @@ class WireChunk(msgspec.Struct, gc=False):
     choices: list[WireChoice] | None = None
     usage: WireUsage | None = None
     prompt_progress: WireProgress | None = None
+    prompt_token_ids: list[int] | None = None
     error: msgspec.Raw = ABSENT
 
 
@@ -156,14 +157,22 @@ def said(raw: msgspec.Raw) -> msgspec.Raw | None:
     return None if raw is ABSENT or bytes(raw) == b"null" else raw.copy()
 
 
-def count_ids(extras: Extras | None) -> int | None:
-    """How many tokens an event says it carries."""
+def ids_of(extras: Extras | None) -> list[int] | None:
+    """The tokens an event says it carries."""
     if extras is None or extras.token_ids is None:
         return None
     try:
-        return len(msgspec.json.decode(extras.token_ids, type=list[int]))
+        return msgspec.json.decode(extras.token_ids, type=list[int])
     except msgspec.DecodeError:
         return None
+
+
+def without_ids(extras: Extras | None) -> Extras | None:
+    """For a client that did not ask for them."""
+    if extras is None or extras.token_ids is None:
+        return extras
+    rest = Extras(extras.logprobs, None, extras.stop_reason, extras.matched_stop)
+    return None if rest == Extras() else rest
 
 
 def read_error(data: bytes | msgspec.Raw) -> EngineErrorBody:

@@ -1,7 +1,7 @@
 """One file an engine's dialect: how it is asked, what it can do, how a cut generation goes on."""
 
 from gateway.config import EngineKind
-from gateway.engines.base import Call, Dialect, Prefix, Profile
+from gateway.engines.base import Call, Dialect, KnownIds, Prefix, Profile
 from gateway.engines.llamacpp import LlamaCppDialect
 from gateway.engines.openai import OpenAIDialect
 from gateway.engines.sglang import SglangDialect
@@ -15,4 +15,4 @@ DIALECTS: dict[EngineKind, Dialect] = {
     EngineKind.EMBEDDED: LlamaCppDialect(),
 }
 
-__all__ = ["DIALECTS", "Call", "Dialect", "Prefix", "Profile"]
+__all__ = ["DIALECTS", "Call", "Dialect", "KnownIds", "Prefix", "Profile"]

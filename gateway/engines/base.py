@@ -43,9 +43,20 @@ class Call:
     start: Start
     engine_splits: bool | None
     tokenize: tuple[dict[str, Any], ...] = ()
-    """Bodies for /tokenize whose ids, one after the other, become this call's `prompt`."""
+    """Bodies for /tokenize whose ids, one after the other, become this call's `prompt`, after those of `prompt_ids`."""
+    prompt_ids: tuple[int, ...] = ()
+    hides_ids: bool = False
+    """Were token ids asked for by the gateway alone? Then the client is not shown them."""
     stops: tuple[str, ...] = ()
     """Stop strings that the gateway matches, on the answer alone; the engine is not told of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIds:
+    """The token ids of a prompt and of the thought after it, as the engine told them, and the words still to come."""
+
+    ids: tuple[int, ...]
+    rest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,8 @@ class Prefix:
 
     thought: str
     answer: str
+    known: KnownIds | None = None
+    """The same by token ids, where they are known: no template and no tokenizer can then come between."""
 
 
 class Dialect(Protocol):

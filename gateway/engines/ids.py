@@ -74,21 +74,32 @@ def answer_by_ids(first: Call, prefix: Prefix, profile: Profile, limit: int) -> 
     Where the prompt did not open the thought, the model had opened it, and so does the prefix.
     """
     chat = first.body
-    render = {key: chat[key] for key in ("model", "messages", "chat_template_kwargs") if key in chat}
-    opening = "" if first.start is Start.OPEN else profile.format.open[0]
-    # An engine that splits leaves the newline after the marker to the thought, the gateway's own parser takes it away.
-    seam = "\n" if opening and not prefix.thought.startswith("\n") else ""
-    text = f"{opening}{seam}{prefix.thought}{profile.format.closing}{prefix.answer}"
+    known = prefix.known
+    if known is not None:
+        prompt_ids, rendered, text = known.ids, (), f"{known.rest}{profile.format.closing}{prefix.answer}"
+    else:
+        render = {key: chat[key] for key in ("model", "messages", "chat_template_kwargs") if key in chat}
+        opening = "" if first.start is Start.OPEN else profile.format.open[0]
+        # An engine that splits leaves the newline after the marker to the thought, the gateway's own parser takes it.
+        seam = "\n" if opening and not prefix.thought.startswith("\n") else ""
+        text = f"{opening}{seam}{prefix.thought}{profile.format.closing}{prefix.answer}"
+        prompt_ids, rendered = (), ({**render, "add_generation_prompt": True},)
     body: dict[str, Any] = {key: chat[key] for key in _SAMPLING if chat.get(key) is not None}
     if isinstance(chat.get("seed"), int):
         body["seed"] = chat["seed"] + 1  # the same seed again would draw the thought's numbers once more
     body |= {"model": chat["model"], "stream": True, "stream_options": {"include_usage": True}}
     body["max_tokens"] = limit
-    tokenize = (
-        {**render, "add_generation_prompt": True},
-        {"model": chat["model"], "prompt": text, "add_special_tokens": False},
+    said = {"model": chat["model"], "prompt": text, "add_special_tokens": False}
+    return Call(
+        COMPLETIONS_PATH,
+        body,
+        Start.CLOSED,
+        engine_splits=False,
+        stops=first.stops,
+        tokenize=(*rendered, said),
+        prompt_ids=prompt_ids,
+        hides_ids=first.hides_ids,
     )
-    return Call(COMPLETIONS_PATH, body, Start.CLOSED, engine_splits=False, stops=first.stops, tokenize=tokenize)
 
 
 def _has_media(message: Mapping[str, Any]) -> bool:

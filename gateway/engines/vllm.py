@@ -45,7 +45,11 @@ class VllmDialect:
         stops = take_stops(shaped, plan)
         if plan.how is How.NATIVE and plan.cap is not None:
             shaped[CAP_FIELD] = plan.cap
-        return Call(CHAT_PATH, shaped, start_of(profile, plan), profile.engine_splits, stops=stops)
+        counts = plan.how in {How.CUT, How.NATIVE} and is_plain_text(body) and not body.get("return_token_ids")
+        if counts:  # an event may hold several tokens; and a thought that is cut goes on from its very ids
+            shaped["return_token_ids"] = True
+        start = start_of(profile, plan)
+        return Call(CHAT_PATH, shaped, start, profile.engine_splits, stops=stops, hides_ids=counts)
 
     def can_continue(self, body: Mapping[str, Any]) -> bool:
         return is_plain_text(body)

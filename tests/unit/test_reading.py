@@ -332,3 +332,20 @@ def test_brackets_do_not_make_an_answer_of_other_thoughts(wanted: dict[str, Any]
 def test_thoughts_in_the_words_of_hosted_apis(delta: dict[str, Any], told: list[tuple[Field, str]]) -> None:
     deltas = reader().feed(chunk(delta))
     assert [(text.field, text.text) for text in deltas if isinstance(text, Text)] == told
+
+
+def test_ids_that_the_gateway_alone_asked_for_are_kept_from_the_client() -> None:
+    call = Call("/v1/chat/completions", {}, Start.OPEN, engine_splits=True, hides_ids=True)
+    answer = AnswerReader(call, lookup("think"))
+    piece = {"index": 0, "delta": {"content": "a"}, "token_ids": [5, 6], "logprobs": {"content": []}}
+    ending = {"index": 0, "delta": {}, "token_ids": [2], "finish_reason": "stop"}
+    start = {"prompt_token_ids": [1, 2, 3], "choices": [{"index": 0, "delta": {"role": "assistant"}}]}
+    events = [start, {"choices": [piece]}, {"choices": [ending]}]
+    [_, text, finish] = answer.feed(b"".join(sse.event(json.dumps(event).encode()) for event in events))
+    assert isinstance(text, Text)
+    assert (text.ids, text.tokens, text.raw) == ([5, 6], 2, None)
+    assert text.extras is not None
+    assert text.extras.token_ids is None
+    assert text.extras.logprobs is not None
+    assert finish == Finish(0, "stop")
+    assert answer.prompt == Prompt(3, ids=(1, 2, 3))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.sse import Splitter
-from gateway.wire import MalformedEvent, count_ids, decode, extras_of, read_error
+from gateway.wire import MalformedEvent, decode, extras_of, ids_of, read_error
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 
@@ -67,15 +67,15 @@ def test_extras_are_kept_as_the_engine_wrote_them_and_outlive_the_event() -> Non
     assert extras.stop_reason is not None
     assert bytes(extras.stop_reason) == b'"</s>"'
     assert extras.matched_stop is None
-    assert count_ids(extras) == 2
+    assert ids_of(extras) == [1, 2]
 
 
 @pytest.mark.parametrize("ids", [b'"no"', b'["a"]', b"{}", b"[1.5]"])
 def test_ids_that_are_none_count_as_unknown(ids: bytes) -> None:
     chunk = decode(b'{"choices":[{"delta":{},"token_ids":' + ids + b"}]}")
     assert chunk.choices is not None
-    assert count_ids(extras_of(chunk.choices[0])) is None
-    assert count_ids(None) is None
+    assert ids_of(extras_of(chunk.choices[0])) is None
+    assert ids_of(None) is None
 
 
 @pytest.mark.parametrize(
