@@ -26,6 +26,7 @@ from gateway.wire import (
     ids_of,
     mended,
     merged,
+    parted,
     read_error,
     said,
     without_ids,
@@ -173,8 +174,7 @@ class AnswerReader:
         voice = self._voice(index)
         extras, ending = extras_of(choice), None
         if extras is not None and choice.finish_reason is not None:  # what stopped it belongs to the end, not to a word
-            ending = Extras(stop_reason=extras.stop_reason, matched_stop=extras.matched_stop)
-            extras = Extras(extras.logprobs, extras.token_ids)
+            extras, ending = parted(extras)
         if extras is not None or voice.held is not None:
             extras, event = merged(voice.held, extras), event if voice.held is None else None
             voice.held = None

@@ -106,6 +106,13 @@ def mended(data: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: "\\ufffd" if found[1] else found[0], text).encode()
 
 
+def parted(extras: Extras) -> tuple[Extras | None, Extras | None]:
+    """(what belongs to the tokens, what belongs to the end)."""
+    of_tokens = Extras(extras.logprobs, extras.token_ids)
+    of_the_end = Extras(stop_reason=extras.stop_reason, matched_stop=extras.matched_stop)
+    return (None if of_tokens == Extras() else of_tokens), (None if of_the_end == Extras() else of_the_end)
+
+
 def merged(one: Extras | None, other: Extras | None) -> Extras | None:
     """The extras of two pieces of one choice, in their order."""
     if one is None or other is None:
