@@ -1,6 +1,6 @@
 """How much thinking: what a client asked for, what will be enforced, and the watch over it. No HTTP, no I/O."""
 
-from budgets.governor import Governor, Meter, Ruling, split_usage
+from budgets.governor import Governor, Meter, Ruling, native_limit, split_usage
 from budgets.intent import BUDGET_HEADER, Intent, IntentError, Mode, read_intent, without_thinking_fields
 from budgets.plan import ClassCaps, How, Plan, Policy, make_plan
 from budgets.trim import trim_thought
@@ -18,6 +18,7 @@ __all__ = [
     "Policy",
     "Ruling",
     "make_plan",
+    "native_limit",
     "read_intent",
     "split_usage",
     "trim_thought",

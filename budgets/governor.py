@@ -52,6 +52,11 @@ class Meter:
         return self.events
 
 
+def native_limit(cap: int) -> int:
+    """Tokens of thought from which an engine that was told `cap` has overrun it."""
+    return cap + max(NATIVE_SLACK, cap // 20)
+
+
 class Governor:
     """Holds one choice to its cap.
 
@@ -61,7 +66,7 @@ class Governor:
     __slots__ = ("_limit", "answer", "reasoning")
 
     def __init__(self, cap: int | None, *, native: bool = False) -> None:
-        self._limit = cap + max(NATIVE_SLACK, cap // 20) if cap is not None and native else cap
+        self._limit = native_limit(cap) if cap is not None and native else cap
         self.reasoning = Meter()
         self.answer = Meter()
 

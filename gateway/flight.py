@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from budgets import How, Plan, Ruling
+from budgets import How, Plan, Ruling, native_limit
 from gateway.continuation import Continuation, continue_to_answer
 from gateway.deltas import Delta, Finish, Text
 from gateway.edge.errors import ApiError, deadline_passed, engine_broke_off
@@ -215,13 +215,13 @@ class Flight:
 
     def _new_watch(self, stops: tuple[str, ...]) -> LegWatch:
         """For the next leg: the whole cap for a first thought, a part of it for one that is taken up again."""
-        cap, is_held = self._plan.cap, self._plan.how in {How.CUT, How.NATIVE} and self._query.choices == 1
+        cap = self._plan.cap if self._is_held else None
         if cap is not None and self._cuts:
             cap = max(1, cap // SECOND_THOUGHT)
         return LegWatch(
             self._told,
-            cap=cap if is_held else None,
-            native=self._plan.how is How.NATIVE,
+            cap=cap,
+            native=self._plan.how is How.NATIVE and not self._cuts,
             choices=self._query.choices,
             stops=stops,
         )
@@ -238,15 +238,14 @@ class Flight:
         finish = self._watch.finishes.get(0)
         if ruling is not None:
             self._entry.ended_by = EndedBy.CAP
-            if self._plan.how is How.NATIVE:
-                self._entry.overran = True
-                self._pool.native_cap_failed(self._worker)
-        elif finish is not None and finish.reason == "stop" and self._told.thought and not self._told.is_answered:
+            if self._plan.how is How.NATIVE and not self._cuts:  # a second leg is not told the cap
+                self._note_overrun()
+        elif finish is not None and finish.reason == "stop" and self._is_inside_thought:
             self._entry.ended_by = EndedBy.STOP
         else:
             return None
         onward = None
-        if self._cuts < MAX_CUTS and self._plan.how in {How.CUT, How.NATIVE} and self._query.choices == 1:
+        if self._cuts < MAX_CUTS and self._is_held:
             onward = continue_to_answer(
                 first,
                 self._told,
@@ -268,6 +267,23 @@ class Flight:
         self._told.thought_ids.append(None)
         self._told.said += [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
         return onward
+
+    @property
+    def _is_held(self) -> bool:
+        """Does the gateway itself hold the thought to its cap? Behind an engine that was told it, only where an answer
+        can follow: a cut without one would be worse than a long thought."""
+        if self._query.choices > 1 or self._plan.how not in {How.CUT, How.NATIVE}:
+            return False
+        return self._plan.how is How.CUT or self._pool.can_continue(self._query.body)
+
+    @property
+    def _is_inside_thought(self) -> bool:
+        """Has there been nothing but thought? An answer that a stop string ended before its first word is an answer."""
+        return bool(self._told.thought) and not self._told.is_answered and not self._told.stopped
+
+    def _note_overrun(self) -> None:
+        self._entry.overran = True
+        self._pool.native_cap_failed(self._worker)
 
     def _settle_leg(self) -> None:
         """Book the leg that is over; once each."""
@@ -306,6 +322,8 @@ class Flight:
         entry = self._entry
         if self._told.thought and entry.ended_by is None:
             entry.ended_by = EndedBy.CAP if self._is_at_native_cap else EndedBy.MODEL
+        if self._is_native_overrun:
+            self._note_overrun()
         if finishes[0].reason == "length":
             entry.outcome = Outcome.LENGTH
         else:
@@ -325,6 +343,14 @@ class Flight:
             },
         }
         return Landing(finishes, self._account, report)
+
+    @property
+    def _is_native_overrun(self) -> bool:
+        """Did a thought that could not be cut go on past the cap its engine was told? Seen only when it is over."""
+        cap = self._plan.cap
+        if self._plan.how is not How.NATIVE or self._is_held or cap is None or self._query.choices > 1:
+            return False
+        return self._account.reasoning >= native_limit(cap)
 
     @property
     def _is_at_native_cap(self) -> bool:

@@ -105,5 +105,5 @@ class Ledger:
             reasoning=entry.reasoning,
             answer=entry.answer,
             legs=entry.legs,
-            **({"problem": entry.problem} if entry.problem else {}),
+            **({"status": entry.status, "problem": entry.problem} if entry.problem else {}),
         )

@@ -13,10 +13,11 @@ import msgspec
 
 from gateway.config import Timeouts
 from gateway.deltas import Begin, Delta, Opaque
-from gateway.edge.errors import ApiError, bad_request, engine_broke_off, engine_failed, engine_refused, engine_silent
+from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_refused, engine_silent
 from gateway.engines import Call, Profile
 from gateway.engines.ids import TOKENIZE_PATH
 from gateway.pools import Worker
+from gateway.query import encode_object
 from gateway.reading import AnswerReader, Identity, Prompt
 from gateway.upstream import End, Response, UpstreamError, read_whole
 from gateway.wire import read_error
@@ -151,13 +152,9 @@ class Leg:
 
     async def _post(self, path: str, body: dict[str, Any]) -> Response:
         try:
-            raw = msgspec.json.encode(body)
-        except RecursionError as error:
-            raise LegFailed(
-                bad_request("The body is nested too deeply.", code="invalid_json"), retryable=False
-            ) from error
-        try:
-            return await self.worker.client.post(path, self._headers, raw)
+            return await self.worker.client.post(path, self._headers, encode_object(body))
+        except ApiError as error:
+            raise LegFailed(error, retryable=False) from error
         except UpstreamError as error:
             raise LegFailed(engine_failed(error), retryable=True) from error
 

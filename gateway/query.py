@@ -49,6 +49,14 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
+def encode_object(body: Mapping[str, Any]) -> bytes:
+    """A body as JSON for an engine, or ApiError 400: what was decoded low in the stack may be too deep higher up."""
+    try:
+        return msgspec.json.encode(body)
+    except RecursionError as error:
+        raise bad_request("The body is nested too deeply.", code="invalid_json") from error
+
+
 def read_chat(
     raw: bytes, *, output: ReasoningOutput, request_id: str, caller: str, budget_header: str | None = None
 ) -> Query:

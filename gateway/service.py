@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import cast
 
 from budgets import Intent, IntentError, Mode, Plan, make_plan
 from gateway.config import Config, ReasoningOutput
@@ -146,8 +147,19 @@ def _room(pool: Pool, query: Query) -> int | None:
     context = pool.context
     if context is None:
         return None
-    prompt = sum(len(str(message.get("content") or "")) for message in query.messages) // CHARACTERS_A_TOKEN
-    return max(2, context - prompt)
+    characters = sum(_text_length(message.get("content")) for message in query.messages)
+    return max(2, context - characters // CHARACTERS_A_TOKEN)
+
+
+def _text_length(content: object) -> int:
+    """Characters of text; an image's data is not text, and how many tokens it costs only its model knows."""
+    if isinstance(content, str):
+        return len(content)
+    if not isinstance(content, list):
+        return 0
+    parts = (cast("dict[str, object]", part) for part in cast("list[object]", content) if isinstance(part, dict))
+    texts = (part.get("text") for part in parts)
+    return sum(len(text) for text in texts if isinstance(text, str))
 
 
 def _explicit(intent: Intent) -> Decision | None:

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -23,7 +22,7 @@ from gateway.edge.hygiene import checked
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.pools import Pool
-from gateway.query import decode_object
+from gateway.query import decode_object, encode_object
 from gateway.service import Service
 from gateway.upstream import End, UpstreamError, read_whole
 from gateway.upstream import Response as EngineResponse
@@ -66,7 +65,7 @@ class Relay(Response):
             worker = pool.pick()
             headers = {**pool.headers, REQUEST_ID: shown[REQUEST_ID]}
             async with asyncio.timeout(pool.config.timeouts.first_token):
-                response = await worker.client.post(self._path, headers, msgspec.json.encode(body))
+                response = await worker.client.post(self._path, headers, encode_object(body))
         except TimeoutError:
             await send_error(send, engine_silent(pool.config.timeouts.first_token), shown)
             return

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 from budgets import Plan, without_thinking_fields
 from gateway import output
-from gateway.config import Hygiene, Thinking
+from gateway.config import Hygiene
 from gateway.edge import hygiene
 from gateway.engines.capabilities import Ask, Capabilities
 from parsers import Format, Start, read_reasoning, resolve_start
@@ -29,7 +29,6 @@ class Profile:
     model: str
     """The name sent to the engine."""
     format: Format
-    thinking: Thinking
     rules: Hygiene
     engine_splits: bool | None
 

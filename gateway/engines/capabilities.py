@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 Ask = Callable[[str, str, Mapping[str, Any] | None], Awaitable[tuple[int, bytes]]]
-"""(method, path, JSON body or None) → (status, body). Raises nothing that a dialect has to know."""
+"""(method, path, JSON body or None) → (status, body). What it raises ends the probe, to be tried again later."""
 
 
 class Continues(StrEnum):

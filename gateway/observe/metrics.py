@@ -71,7 +71,7 @@ class Metrics:
         )
         self.native_overruns = Counter(
             "thinkgate_native_cap_overruns_total",
-            "Thoughts that went on past the cap their engine was told, and were cut.",
+            "Thoughts that went on past the cap their engine was told.",
             ["pool", "worker"],
             registry=registry,
         )

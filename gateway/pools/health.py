@@ -1,6 +1,6 @@
 """Polls a pool's workers: ready means that `/health` is well, the model is listed, and what it can do was asked.
 
-One task a pool, over httpx; the streaming path never waits for it. A worker is taken out only after several failures
+A task a poll, over httpx; the streaming path never waits for it. A worker is taken out only after several failures
 in a row, and comes back with one success.
 """
 
@@ -43,18 +43,27 @@ class HealthWatch:
 
     async def run(self) -> None:
         """Poll until cancelled."""
+        polls: dict[Worker, asyncio.Task[None]] = {}
         try:
             while True:
-                await asyncio.gather(*(self._poll(worker) for worker in self._pool.workers))
+                for worker in self._pool.workers:
+                    poll = polls.get(worker)
+                    if poll is not None and not poll.done():
+                        continue  # a slow worker waits for itself only
+                    if poll is not None:
+                        poll.result()
+                    polls[worker] = asyncio.create_task(self._poll(worker))
                 await asyncio.sleep(self._pool.config.health.interval)
         finally:
+            for poll in polls.values():
+                poll.cancel()
+            await asyncio.gather(*polls.values(), return_exceptions=True)
             await self._client.aclose()
 
     async def _poll(self, worker: Worker) -> None:
         problem = await self._problem(worker)
         if problem is None and worker.capabilities is None:
-            worker.capabilities = await self._pool.dialect.probe(self._asker(worker), self._pool.profile.model)
-            log.info("capabilities", pool=self._pool.name, worker=worker.name, **asdict(worker.capabilities))
+            await self._probe(worker)
         if problem is None:
             worker.failures = 0
             self._move(worker, State.READY, "ready")
@@ -62,6 +71,16 @@ class HealthWatch:
         worker.failures += 1
         if worker.state is not State.READY or worker.failures >= self._pool.config.health.failures:
             self._move(worker, State.DOWN, problem)
+
+    async def _probe(self, worker: Worker) -> None:
+        """Ask what it can do. No answer is no verdict: it may serve, and is asked again at the next poll."""
+        try:
+            found = await self._pool.dialect.probe(self._asker(worker), self._pool.profile.model)
+        except httpx.HTTPError as error:
+            log.warning("could not ask a worker what it can do", worker=worker.name, problem=type(error).__name__)
+            return
+        worker.capabilities = found
+        log.info("capabilities", pool=self._pool.name, worker=worker.name, **asdict(found))
 
     async def _problem(self, worker: Worker) -> str | None:
         """Why the worker cannot serve, None if it can."""
@@ -87,12 +106,9 @@ class HealthWatch:
     def _asker(self, worker: Worker) -> Ask:
         async def ask(method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
             headers = {REQUEST_ID: request_id(None)}
-            try:
-                answer = await self._client.request(
-                    method, f"{worker.url}{path}", json=body, headers=headers, timeout=PROBE_PATIENCE
-                )
-            except httpx.HTTPError:
-                return 0, b""
+            answer = await self._client.request(
+                method, f"{worker.url}{path}", json=body, headers=headers, timeout=PROBE_PATIENCE
+            )
             return answer.status_code, answer.content
 
         return ask

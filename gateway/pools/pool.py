@@ -31,7 +31,6 @@ class Pool:
         self.profile = Profile(
             model=upstream,
             format=_format_of(config.format, upstream, own_formats or {}),
-            thinking=config.thinking,
             rules=hygiene_for(upstream, config.hygiene),
             engine_splits=config.engine_splits,
         )
@@ -57,7 +56,7 @@ class Pool:
         thinking = self.config.thinking
         if self.has_native_cap:
             how = How.NATIVE
-        elif (body.get("n") or 1) == 1 and self._continues and self.dialect.can_continue(body):
+        elif self.can_continue(body):
             how = How.CUT
         else:
             how = How.NONE
@@ -87,12 +86,14 @@ class Pool:
         told = [known.context for worker in self.workers if (known := worker.capabilities) is not None]
         return self.config.context_window or min((length for length in told if length is not None), default=None)
 
-    @property
-    def _continues(self) -> bool:
-        """Could a cut thought go on to its answer? Not in a framed format, and not where no worker can."""
+    def can_continue(self, body: Mapping[str, Any]) -> bool:
+        """Could a cut thought of this request go on to its answer? Not several at once, not in a framed format, not
+        where no worker can."""
+        if (body.get("n") or 1) > 1 or self.profile.format.framing is not None:
+            return False
         asked = [worker.capabilities for worker in self.workers if worker.capabilities is not None]
         can = not asked or any(known.continues is not Continues.NOT for known in asked)
-        return can and self.profile.format.framing is None
+        return can and self.dialect.can_continue(body)
 
     def native_cap_failed(self, worker: Worker | None) -> None:
         """A worker refused or overran the cap it was told: from now on this pool's thoughts are cut."""

@@ -15,7 +15,7 @@ from tests.doubles.server import Host
 from tests.doubles.sglang import SglangDouble
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
-from tests.service.talk import chat, stream
+from tests.service.talk import chat, post, stream
 
 DOUBLES: dict[str, tuple[Callable[[], Double], dict[str, Any]]] = {
     "vllm-parser": (lambda: VllmDouble("vllm-parser"), {"native_cap": True, "continues": "ids", "context": 32_768}),
@@ -24,6 +24,7 @@ DOUBLES: dict[str, tuple[Callable[[], Double], dict[str, Any]]] = {
     "sglang-plain": (lambda: SglangDouble("sglang-plain"), {"native_cap": False, "continues": "ids"}),
     "llama": (lambda: LlamaDouble("llama"), {"native_cap": False, "continues": "chat", "context": 32_768}),
     "liar": (lambda: VllmDouble("liar", overruns=True), {"native_cap": True, "continues": "ids"}),
+    "second-liar": (lambda: VllmDouble("second-liar", overruns=True), {"native_cap": True, "continues": "ids"}),
 }
 
 
@@ -47,7 +48,7 @@ async def workers(served: Gateway) -> dict[str, dict[str, Any]]:
     return {row["pool"]: row["capabilities"] for row in rows}
 
 
-@pytest.mark.parametrize("name", [name for name in DOUBLES if name != "liar"])
+@pytest.mark.parametrize("name", [name for name in DOUBLES if "liar" not in name])
 async def test_a_worker_is_asked_once_and_shown_with_what_it_can(
     served: Gateway, doubles: dict[str, Double], name: str
 ) -> None:
@@ -80,6 +81,43 @@ async def test_an_engine_that_cannot_is_cut(served: Gateway, doubles: dict[str, 
     assert not {"thinking_token_budget", "custom_params"} & set(legs[0].json)
     assert "how=cut" in told.headers["x-thinkgate-thinking-cap"]
     assert told.answer.strip().startswith("Answer(")
+
+
+async def test_a_picture_takes_no_room_from_the_thought(served: Gateway) -> None:
+    """Its data is megabytes of base64, and hardly a token of the context."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 400_000}}
+    body: dict[str, Any] = {
+        "model": "vllm-parser",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]}],
+        "thinking_budget": 500,
+    }
+    plan = (await post(served.url, body, "/v1/route")).json()["plan"]
+    assert (plan["thinking_cap"], plan["source"]) == (500, "thinking_budget")
+
+
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
+
+
+async def test_a_thought_with_tools_is_left_to_the_engine_that_holds_it(
+    served: Gateway, doubles: dict[str, Double]
+) -> None:
+    """An answer leg over token ids has no tool parser, so there is none: the tools would be lost in silence."""
+    body = {"thinking_budget": 40, "tools": TOOLS}
+    told = await stream(served.url, chat("vllm-parser", "with-tools", think=300, delay_ms=1, body=body))
+    [leg] = doubles["vllm-parser"].of("with-tools")
+    assert (leg.json["thinking_token_budget"], leg.json["tools"]) == (40, TOOLS)
+    assert told.answer.strip() == expected_answer("with-tools", thought("with-tools", 40))
+
+
+async def test_one_that_overruns_with_tools_is_marked_though_it_cannot_be_cut(
+    served: Gateway, doubles: dict[str, Double]
+) -> None:
+    body = {"thinking_budget": 40, "tools": TOOLS}
+    told = await stream(served.url, chat("second-liar", "liar-tools", think=300, body=body))
+    assert len(doubles["second-liar"].of("liar-tools")) == 1
+    assert told.answer.strip() == expected_answer("liar-tools", thought("liar-tools", 300))
+    assert (await workers(served))["second-liar"]["native_cap"] is False
+    assert (await served.metrics()).value("thinkgate_native_cap_overruns_total", pool="second-liar") == 1
 
 
 async def test_one_that_lies_is_cut_marked_and_counted(served: Gateway, doubles: dict[str, Double]) -> None:

@@ -83,6 +83,22 @@ class TestStops:
         exchange = await double.wait_end(double.of(key)[0])
         assert exchange.end is End.ABORTED
 
+    @pytest.mark.parametrize("streamed", [True, False])
+    async def test_one_that_begins_the_answer_leaves_it_empty_and_starts_no_second_leg(
+        self, served: Gateway, model: str, double: Double, streamed: bool
+    ) -> None:
+        """Nothing but thought was told, yet the thought had ended: this is no model that stopped inside it."""
+        key = f"begins-{model}-{streamed}"
+        word = expected_answer(key, thought(key, 24)).split("(")[0]
+        body = chat(model, key, stream=streamed, body={"stop": word})
+        if streamed:
+            told = await stream(served.url, body)
+            assert (told.errors, told.answer.strip(), told.reasons, told.done) == ([], "", ["stop"], True)
+        else:
+            choice = (await post(served.url, body)).json()["choices"][0]
+            assert (choice["message"]["content"].strip(), choice["finish_reason"]) == ("", "stop")
+        assert len(double.of(key)) == 1
+
     async def test_without_a_thought_the_engine_matches_them(self, served: Gateway, model: str, double: Double) -> None:
         key = f"engine-{model}"
         await stream(served.url, chat(model, key, body={"stop": "never said", "enable_thinking": False}))

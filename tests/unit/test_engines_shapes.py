@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from budgets import How, Plan
-from gateway.config import R1_HYGIENE, EngineKind, Hygiene, Thinking
+from gateway.config import R1_HYGIENE, EngineKind, Hygiene
 from gateway.engines import DIALECTS, Call, Prefix, Profile
 from parsers import Start, lookup
 
@@ -30,7 +30,7 @@ by_ids = pytest.mark.parametrize("dialect", BY_IDS.values(), ids=BY_IDS)
 
 
 def profile(format: str = "qwen3", rules: Hygiene | None = None, splits: bool | None = None) -> Profile:  # noqa: A002
-    return Profile("the-model", lookup(format), Thinking(), rules or Hygiene(), splits)
+    return Profile("the-model", lookup(format), rules or Hygiene(), splits)
 
 
 def body(**fields: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from gateway.config import EngineKind, Health
 from gateway.config import Pool as PoolConfig
+from gateway.engines.capabilities import Capabilities, Continues
 from gateway.pools import Pool, State, Worker
 from gateway.pools.health import HealthWatch
 from tests.rawengine import until
@@ -144,3 +145,43 @@ async def test_nobody_listens() -> None:
         stub.answers = {}
         await until(lambda: worker.state is State.DOWN)
         assert moves == [State.DOWN]
+
+
+async def test_a_probe_without_an_answer_is_no_verdict_and_is_tried_again() -> None:
+    """The stub closes the connection on paths it does not know: the worker may serve, what it can do stays unknown."""
+    async with watched() as (stub, worker, _):
+        await until(lambda: worker.is_ready and stub.seen.count("/version") >= 2)
+        assert worker.capabilities is None
+        stub.answers |= {"/version": (200, {"version": "9"}), "/tokenize": (200, {"tokens": [1]})}
+        stub.answers["/v1/chat/completions"] = (400, {"error": {"message": "thinking_token_budget"}})
+        await until(lambda: worker.capabilities is not None)
+        assert worker.capabilities == Capabilities(native_cap=False, continues=Continues.IDS, version="9")
+
+
+async def test_a_worker_that_is_slow_to_answer_holds_up_no_other() -> None:
+    never = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await never.wait()
+        finally:
+            writer.transport.abort()
+
+    stub = Stub()
+    slow, quick = [await asyncio.start_server(serve, "127.0.0.1", 0) for serve in (silent, stub.serve)]
+    urls = tuple(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in (slow, quick))
+    health = Health(interval=0.005, timeout=60)
+    pool = Pool("p", PoolConfig(model="m", engine=EngineKind.VLLM, workers=urls, health=health))
+    watch = asyncio.create_task(HealthWatch(pool, lambda *_: None).run())
+    try:
+        await until(lambda: pool.workers[1].is_ready and stub.seen.count("/health") >= 3)
+        assert pool.workers[0].state is State.PENDING
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        never.set()
+        for server in (slow, quick):
+            server.close()
+        for writer in stub.writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
