@@ -2,12 +2,14 @@
 
 from budgets.governor import Governor, Meter, Ruling, native_limit, split_usage
 from budgets.intent import BUDGET_HEADER, Intent, IntentError, Mode, read_intent, without_thinking_fields
-from budgets.plan import ClassCaps, How, Plan, Policy, make_plan
+from budgets.open_call import is_inside_call
+from budgets.plan import ClassCaps, Deadlines, How, Plan, Policy, make_plan
 from budgets.trim import trim_thought
 
 __all__ = [
     "BUDGET_HEADER",
     "ClassCaps",
+    "Deadlines",
     "Governor",
     "How",
     "Intent",
@@ -17,6 +19,7 @@ __all__ = [
     "Plan",
     "Policy",
     "Ruling",
+    "is_inside_call",
     "make_plan",
     "native_limit",
     "read_intent",

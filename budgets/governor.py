@@ -23,6 +23,10 @@ class Ruling(StrEnum):
     """Why a thought must end now."""
 
     CAP = "cap"
+    DEADLINE = "deadline"
+    """Time is running out for the answer."""
+    SHORT = "short"
+    """The model ended it too early: it is to think on."""
 
 
 @dataclass(slots=True)
@@ -76,6 +80,11 @@ class Governor:
         if self._limit is not None and self.reasoning.tokens >= self._limit:
             return Ruling.CAP
         return None
+
+    @property
+    def over(self) -> int:
+        """Tokens of thought past the limit."""
+        return 0 if self._limit is None else self.reasoning.tokens - self._limit
 
     def watch_answer(self, text: str, tokens: int | None) -> None:
         self.answer.add(len(text), tokens)

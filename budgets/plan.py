@@ -1,6 +1,7 @@
 """Decision + Intent + the operator's policy → the Plan: what will be enforced, and by what means.
 
-Arithmetic only. Counting and cutting are the governor's, deadlines are the leg's, admission is the gateway's.
+Arithmetic only. Counting and cutting are the governor's, keeping the deadlines is the flight's, admission is the
+gateway's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from budgets.intent import Intent, IntentError, Mode
 
 RESERVE_SHARE = 10
 """At least a tenth of `max_tokens` is kept for the answer (reference policy of hosted APIs: max(256, 10 %))."""
+
+
+EFFORTS = ("minimal", "low", "medium", "high", "xhigh")
+"""Effort words, one a class of difficulty, weakest first."""
 
 
 class How(StrEnum):
@@ -48,6 +53,10 @@ class ClassCaps:
             return round(high * share)
         return round(low * (high / low) ** share)
 
+    def level_of(self, cap: int) -> str:
+        """The weakest effort word whose cap is at least this one: what a model that heeds words should be told."""
+        return next((level for level in EFFORTS if self.for_level(level) >= cap), EFFORTS[-1])
+
     def for_level(self, level: str) -> int:
         """The cap in tokens for an effort word."""
         return {
@@ -61,6 +70,19 @@ class ClassCaps:
 
 
 @dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds. `queue`: for a worker to become ready; `first_token`: from asking an engine to its first event; `idle`:
+    without a byte from it; `thought`: of a request, after which its thought is cut so that an answer still comes;
+    `total`: of a request."""
+
+    queue: float = 5
+    first_token: float = 600
+    idle: float = 120
+    thought: float = 3_240
+    total: float = 3_600
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What the operator and the engine allow in one pool."""
 
@@ -71,6 +93,9 @@ class Policy:
     answer_reserve: int
     how: How
     """The means this pool's engine has: `CUT`, `NATIVE` or `NONE`."""
+    least: int = 0
+    """Tokens of thought before which a model is told to think on."""
+    deadlines: Deadlines = Deadlines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +105,8 @@ class Plan:
     `cap`: most thinking tokens, None when thinking is off. `reserve`: tokens kept for the answer. `limit`: most
     completion tokens of the whole flight, None when the client set none. `source`: what decided the cap. `level`: the
     effort word the client asked for, `none` for thinking off, None if it named none; for engines that take no number.
+    `effort`: the word that fits the cap, for models that heed one. `least`: tokens of thought before which the model is
+    told to think on, never more than the cap.
     """
 
     how: How
@@ -88,6 +115,9 @@ class Plan:
     limit: int | None
     source: str
     level: str | None = None
+    effort: str | None = None
+    least: int = 0
+    deadlines: Deadlines = Deadlines()
 
     @property
     def thinks(self) -> bool:
@@ -112,9 +142,9 @@ def make_plan(intent: Intent, policy: Policy, *, complexity: float, limit: int |
                 param=intent.source,
                 code="thinking_not_available",
             )
-        return Plan(How.OFF, None, reserve, limit, "pool")
+        return Plan(How.OFF, None, reserve, limit, "pool", deadlines=policy.deadlines)
     if intent.mode is Mode.OFF and policy.can_disable:
-        return Plan(How.OFF, None, reserve, limit, intent.source, "none")
+        return Plan(How.OFF, None, reserve, limit, intent.source, "none", deadlines=policy.deadlines)
 
     cap, source = _wanted_cap(intent, policy, complexity)
     if cap > policy.max_cap:
@@ -126,12 +156,22 @@ def make_plan(intent: Intent, policy: Policy, *, complexity: float, limit: int |
     if policy.how is How.NONE and intent.cap is not None:
         raise IntentError(
             "this pool's engine cannot hold this request to a number of thinking tokens"
-            " (not with tools, logprobs, images or n > 1, unless it has a cap of its own)",
+            " (it has no cap of its own, and this request could not go on to its answer after a cut)",
             param=intent.source,
             code="unsupported_value",
         )
     level = "none" if intent.mode is Mode.OFF else intent.level
-    return Plan(policy.how, cap, reserve, limit, source, level)
+    return Plan(
+        policy.how,
+        cap,
+        reserve,
+        limit,
+        source,
+        level,
+        effort=intent.level or policy.caps.level_of(cap),
+        least=min(policy.least, cap) if policy.how is not How.NONE and intent.mode is not Mode.OFF else 0,
+        deadlines=policy.deadlines,
+    )
 
 
 def _wanted_cap(intent: Intent, policy: Policy, complexity: float) -> tuple[int, str]:

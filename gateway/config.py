@@ -119,11 +119,19 @@ class Timeouts(Strict):
     """Patience with an engine. Thinking takes minutes: only `total` limits a healthy stream from end to end."""
 
     connect: Seconds = Field(default=5, description="Seconds to open a connection to a worker.")
+    queue: Annotated[float, Field(ge=0, le=86_400)] = Field(
+        default=5, description="Seconds a request waits for a worker to become ready before it is refused (503)."
+    )
     first_token: Seconds = Field(
         default=600, description="Seconds from sending a request to its first event (queueing included)."
     )
     idle: Seconds = Field(default=120, description="Seconds without a byte from the engine, once it has begun.")
     total: Seconds = Field(default=3600, description="Seconds for a whole request, all its legs.")
+    thought: Seconds | None = Field(
+        default=None,
+        description="Seconds of a request after which its thought is cut, so that an answer still comes. "
+        "Unset: nine tenths of `total`.",
+    )
 
 
 class Health(Strict):
@@ -169,6 +177,13 @@ class Thinking(Strict):
     closing_phrase: str = Field(
         default="\n\nConsidering the limited time, I will give the answer based on the thinking so far.\n",
         description="Said at the end of a thought that was cut, before its close marker.",
+    )
+    min_tokens: Tokens = Field(
+        default=0,
+        description="Tokens of thought before which the model is told to think on (never more than the cap). 0: off.",
+    )
+    think_on_phrase: str = Field(
+        default="\n\nWait, let me check this again.\n", description="Said where a thought is too short (`min_tokens`)."
     )
     answer_lead_in: str = Field(
         default="", description="First words of the answer after a cut; helps very small models."

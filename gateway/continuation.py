@@ -1,4 +1,4 @@
-"""From a thought that has ended to the leg that answers: what the engine is given, and what the client is told.
+"""From a leg that has ended to the one that goes on: what the engine is given, and what the client is told.
 
 Arithmetic and text; the flight starts the leg.
 """
@@ -6,84 +6,116 @@ Arithmetic and text; the flight starts the leg.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from budgets import Plan, trim_thought
 from gateway.deltas import Delta, Text
-from gateway.engines import Call, KnownIds, Prefix
+from gateway.engines import Call, KnownIds, Path, Prefix
 from gateway.legwatch import Transcript
-from gateway.pools import Pool
+from gateway.pools import Pool, Worker
 from parsers import Field
-
-CHARACTERS_A_TOKEN = 4
-"""For the length of phrases the gateway puts in itself; a few tokens, counted so that usage adds up."""
 
 _GRAMMARS = ("response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema")
 """Fields that bind the answer to a grammar: OpenAI's, vLLM's, SGLang's, llama-server's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Continuation:
-    """The next call, and the words put in: `spoken` as the client gets them, `tokens` of both, `thought_tokens` of
-    the phrase that ends the thought."""
+class Situation:
+    """Where a flight stands when a leg is over: what it began with, what was told, what was used (tokens)."""
 
-    call: Call
+    first: Call
+    told: Transcript
+    prompt_ids: tuple[int, ...]
+    """The prompt's, where the engine told them."""
+    pool: Pool
+    plan: Plan
+    used: int
+    worker: Worker
+    """The one whose cache is warm; the gateway's phrases are counted as it counts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What to go on from, and the words put in: `spoken` as the client gets them, `phrase` in the thought; their
+    tokens."""
+
+    prefix: Prefix
+    limit: int | None
     spoken: list[Delta]
     phrase: str
-    tokens: int
     thought_tokens: int
+    answer_tokens: int
+
+    def call_for(self, worker: Worker, now: Situation) -> Call:
+        """The next leg on this worker."""
+        pool, body = now.pool, now.first.body
+        path = pool.path(worker, body, resuming=self.prefix.is_open)
+        if path is None:  # another worker than the one that was asked; it is taken for as able as its pool's best
+            path = pool.dialect.paths(body, pool.profile.format)[0]
+        call = pool.dialect.onward(now.first, self.prefix, pool.profile, self.limit, path)
+        known = worker.capabilities
+        misfiled = path is Path.CHAT and known is not None and known.misfiles
+        return replace(call, misfiled=True) if misfiled else call
 
 
-def continue_to_answer(
-    first: Call, told: Transcript, prompt_ids: tuple[int, ...], pool: Pool, plan: Plan, *, used: int
-) -> Continuation | None:
-    """The leg from a closed thought to the answer; None where the engine cannot, or no token is left.
+def to_answer(now: Situation, *, keep: int | None = None) -> Continuation | None:
+    """From a closed thought to the answer; None where the engine cannot, or no token is left.
 
-    Something may have been answered already, by a model that thought again. `prompt_ids` are the prompt's, where the
-    engine told them; `used` is in completion tokens. The engine goes on from the thought trimmed to a clean break; the
-    client keeps all it has seen, and sees the closing phrase too, since the model was given it as its own.
+    Something may have been answered already, by a model that thought again. The engine goes on from the thought trimmed
+    to a clean break, or to its first `keep` characters; the client keeps all it has seen, and sees the closing phrase
+    too, since the model was given it as its own.
     """
-    said = "".join(told.said)
-    thinking = pool.config.thinking
+    if now.pool.path(now.worker, now.first.body) is None:
+        return None
+    said = "".join(now.told.said)
+    thinking = now.pool.config.thinking
     phrase = thinking.closing_phrase
-    lead_in = "" if said or _is_bound(first.body) else thinking.answer_lead_in
-    room = None if plan.limit is None else plan.limit - used
+    lead_in = "" if said or _is_bound(now.first.body) else thinking.answer_lead_in
+    room = None if now.plan.limit is None else now.plan.limit - now.used
+    costs = [now.pool.tokens_of(words, now.worker) for words in (phrase, lead_in)]
     if room is not None:
         if room < 1:
             return None
-        if _tokens(phrase) + _tokens(lead_in) > room // 2:
-            phrase = lead_in = ""  # what little the client allows belongs to the answer
-    tokens = _tokens(phrase) + _tokens(lead_in)
-    thought, closing = trim_thought("".join(told.thought)), phrase or "\n"
-    known = _known_ids(told, len(thought), prompt_ids, closing)
-    prefix = Prefix(thought=thought + closing, answer=said or lead_in, known=known)
-    call = pool.dialect.answer(first, prefix, pool.profile, None if room is None else room - tokens)
-    if call is None:
-        return None
+        if sum(costs) > room // 2:
+            phrase, lead_in, costs = "", "", [0, 0]  # what little the client allows belongs to the answer
+    whole, closing = "".join(now.told.thought), phrase or "\n"
+    thought = trim_thought(whole) if keep is None else whole[:keep].rstrip()
+    known = _known_ids(now, thought, closing)
+    prefix = Prefix(thought + closing, said or lead_in, known)
     words = ((Field.REASONING, phrase), (Field.CONTENT, lead_in))
     spoken: list[Delta] = [Text(0, field, text) for field, text in words if text]
-    return Continuation(call, spoken, phrase, tokens, _tokens(phrase))
+    return Continuation(prefix, None if room is None else room - sum(costs), spoken, phrase, costs[0], costs[1])
 
 
-def _known_ids(told: Transcript, length: int, prompt_ids: tuple[int, ...], closing: str) -> KnownIds | None:
-    """The prompt and the first `length` characters of the thought by their very ids, whole pieces only; None where one
-    is not known."""
-    ids, taken = list(prompt_ids), 0
-    for text, own in zip(told.thought, told.thought_ids, strict=True):
-        taken += len(text)
-        if taken > length:
+def to_more_thought(now: Situation) -> Continuation | None:
+    """Back into a thought that the model has ended too early; None where the engine cannot, or nothing is left."""
+    if now.pool.path(now.worker, now.first.body, resuming=True) is None:
+        return None
+    phrase = now.pool.config.thinking.think_on_phrase
+    cost = now.pool.tokens_of(phrase, now.worker)
+    room = None if now.plan.limit is None else now.plan.limit - now.used - cost
+    if room is not None and room <= now.plan.reserve:
+        return None
+    thought = "".join(now.told.thought).rstrip()
+    prefix = Prefix(thought + phrase, known=_known_ids(now, thought, phrase), is_open=True)
+    return Continuation(prefix, room, [Text(0, Field.REASONING, phrase)], phrase, cost, 0)
+
+
+def _known_ids(now: Situation, thought: str, closing: str) -> KnownIds | None:
+    """The prompt and as much of the thought as is known by its very ids, whole pieces only, and the rest as text; None
+    where the engine told none."""
+    ids, taken = list(now.prompt_ids), 0
+    for text, own in zip(now.told.thought, now.told.thought_ids, strict=True):
+        if own is None or taken + len(text) > len(thought):
             break
-        if own is None:
-            return None
+        taken += len(text)
         ids += own
-    return KnownIds(tuple(ids), closing) if prompt_ids and len(ids) > len(prompt_ids) else None
+    if not now.prompt_ids or len(ids) == len(now.prompt_ids):
+        return None
+    return KnownIds(tuple(ids), thought[taken:] + closing)
 
 
 def _is_bound(body: Mapping[str, Any]) -> bool:
     """Must the answer follow a grammar? Then it begins with the grammar's first words, not with ours."""
     return any(body.get(name) for name in _GRAMMARS) and body.get("response_format") != {"type": "text"}
-
-
-def _tokens(text: str) -> int:
-    return -(-len(text) // CHARACTERS_A_TOKEN)

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
-
 from budgets import How, Plan, Ruling, native_limit
-from gateway.continuation import Continuation, continue_to_answer
+from gateway.account import Account
+from gateway.continuation import Continuation, Situation, to_answer, to_more_thought
 from gateway.deltas import Delta, Finish, Text
-from gateway.edge.errors import ApiError, deadline_passed, engine_broke_off
-from gateway.edge.request_id import HEADER as REQUEST_ID
-from gateway.edge.request_id import leg_id
+from gateway.edge.errors import ApiError, bad_request, deadline_passed, engine_broke_off
 from gateway.engines import Call
-from gateway.ledger import EndedBy, Entry, Ledger, Outcome
+from gateway.launch import Launcher
+from gateway.ledger import Books, EndedBy, Entry, Outcome
 from gateway.leg import Leg, LegFailed
-from gateway.legwatch import LegWatch, Transcript
+from gateway.legwatch import LegWatch, Orders, Transcript
 from gateway.pools import Pool, Worker
 from gateway.query import Query
 from gateway.reading import Identity
@@ -30,11 +29,11 @@ from gateway.upstream import End
 from parsers import Field
 from router import Decision
 
-ATTEMPTS = 3
-"""Launches of a leg, over all workers, before the client is told; only while nothing was generated."""
-
 MAX_CUTS = 2
 """Thoughts cut in one flight. A model that thinks again after the second gets no third chance."""
+
+MAX_MORE = 4
+"""Times a model is told to think on. One that ends its thought at once each time has nothing to think about."""
 
 SECOND_THOUGHT = 4
 """A model that reopens its thought in the answer leg gets this fraction of the cap for it."""
@@ -43,14 +42,7 @@ _PUBLIC_REASONS = frozenset({"stop", "length", "tool_calls", "function_call", "c
 """What a client may be told. vLLM's `repetition` becomes `length`: not complete, in a word that SDKs know."""
 
 
-@dataclass(slots=True)
-class Account:
-    """A flight's usage in tokens, over all its legs: what an OpenAI client reads."""
-
-    prompt: int = 0
-    completion: int = 0
-    reasoning: int = 0
-    cached: int | None = None
+_ENDED_BY = {Ruling.CAP: EndedBy.CAP, Ruling.DEADLINE: EndedBy.DEADLINE, Ruling.SHORT: EndedBy.MODEL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +65,12 @@ class Sink(Protocol):
 class Flight:
     """One client request on its way. `run` once."""
 
-    def __init__(self, query: Query, decision: Decision, plan: Plan, pool: Pool, ledger: Ledger) -> None:
+    def __init__(self, query: Query, decision: Decision, plan: Plan, pool: Pool, books: Books) -> None:
         self._query = query
         self._decision = decision
         self._plan = plan
         self._pool = pool
-        self._ledger = ledger
+        self._books = books
         self._loop = asyncio.get_running_loop()
         self._entry = Entry(
             request_id=query.request_id,
@@ -89,20 +81,20 @@ class Flight:
             started=self._loop.time(),
             cap=plan.cap,
         )
+        self._launcher = Launcher(pool, self._entry, plan.deadlines)
         self._leg: Leg | None = None
-        self._worker: Worker | None = None
         self._identity = Identity("", 0, "")
         self._told = Transcript()
         self._prompt_ids: tuple[int, ...] = ()
         self._account = Account()
         self._cuts = 0
-        self._phrase_tokens = 0
-        self._watch = self._new_watch(())
+        self._more = 0
+        self._watch = LegWatch(self._told, Orders(), choices=query.choices)
 
     async def run(self, sink: Sink) -> None:
         """Fly to the end. Errors go to the sink; a cancellation means that the client is gone."""
-        self._ledger.begin(self._entry)
-        total = self._pool.config.timeouts.total
+        self._books.begin(self._entry)
+        total = self._plan.deadlines.total
         try:
             async with asyncio.timeout(total):
                 await self._fly(sink)
@@ -121,87 +113,86 @@ class Flight:
                 self._leg.end(End.ABANDONED)
             self._settle_leg()
             self._settle_entry()
-            self._ledger.close(self._entry, self._loop.time())
+            self._books.close(self._entry, self._loop.time())
 
     async def _fly(self, sink: Sink) -> None:
-        call, leg = await self._take_off()
+        leg = await self._take_off()
+        first = leg.call
         self._identity = leg.identity
         while True:
             ruling = await self._stream(leg, sink)
             self._settle_leg()
-            onward = self._onward(call, ruling)
+            now = self._situation(first, leg.worker)
+            onward = self._onward(now, ruling)
             if onward is None:
                 break
             await sink.write(onward.spoken, self._identity)
-            leg = await self._launch(onward.call, "answer", stay=leg.worker)
+            kind = "more" if onward.prefix.is_open else "answer"
+            make = partial(onward.call_for, now=now)
+            leg = self._begin(await self._launcher.launch(make, kind, stay=leg.worker))
         await sink.land(self._landing())
 
-    async def _take_off(self) -> tuple[Call, Leg]:
+    async def _take_off(self) -> Leg:
         """The first leg. An engine that refuses to be told a cap (vLLM without a reasoning parser) is not told again:
-        this pool's thoughts are cut from now on, this request's too."""
-        pool = self._pool
-        call = pool.dialect.chat(self._query.body, pool.profile, self._plan)
-        try:
-            return call, await self._launch(call, "first")
-        except LegFailed as failed:
-            if not (
-                self._plan.how is How.NATIVE and pool.dialect.refuses_cap(failed.error.status, failed.error.message)
-            ):
-                raise
-            pool.native_cap_failed(self._worker)
-            self._plan = replace(self._plan, how=pool.policy(self._query.body).how)
+        its thoughts are cut from now on, this request's too."""
+        pool, body = self._pool, self._query.body
+
+        def fits(worker: Worker) -> bool:
+            return self._plan.how is How.OFF or pool.means(worker, body) is not How.NONE
+
+        def make(worker: Worker) -> Call:
+            if self._plan.how is not How.OFF:
+                self._plan = replace(self._plan, how=pool.means(worker, body))
             if self._plan.how is How.NONE and self._query.intent.cap is not None:
-                raise
-        call = pool.dialect.chat(self._query.body, pool.profile, self._plan)
-        return call, await self._launch(call, "first")
+                raise self._cannot_hold()
+            return pool.dialect.chat(body, pool.profile, self._plan)
 
-    async def _launch(self, call: Call, kind: str, *, stay: Worker | None = None) -> Leg:
-        """A leg that generates: on `stay`, whose cache is warm, if it can; else elsewhere, while nothing was generated.
-
-        Back-pressure is honoured: a worker that says 429 or 503 is not asked again, another one may be.
-        """
-        tried: list[Worker] = []
-
-        async def attempt() -> Leg:
-            worker = stay if stay is not None and stay.is_ready and not tried else self._pool.pick(tried)
-            tried.append(worker)
-            self._entry.kinds.append(kind if len(tried) == 1 else "retry")
-            self._entry.legs += 1
-            self._entry.worker = worker.name
-            self._worker = worker
-            names = {REQUEST_ID: leg_id(self._query.request_id, self._entry.legs), "accept": "text/event-stream"}
-            return await Leg.launch(
-                worker, call, self._pool.profile, self._pool.config.timeouts, {**self._pool.headers, **names}
-            )
-
-        def worth_another_try(error: BaseException) -> bool:
-            if not isinstance(error, LegFailed) or not error.retryable:
-                return False
-            untried = any(worker.is_ready and worker not in tried for worker in self._pool.workers)
-            return untried or not error.is_back_pressure
-
-        leg: Leg
         try:
-            leg = await attempt()
+            return self._begin(await self._launcher.launch(make, "first", fits=fits))
         except LegFailed as failed:
-            if not worth_another_try(failed):
+            worker = self._launcher.worker
+            refused = pool.dialect.refuses_cap(failed.error.status, failed.error.message)
+            if self._plan.how is not How.NATIVE or not refused or worker is None:
                 raise
-            retrying = AsyncRetrying(
-                retry=retry_if_exception(worth_another_try),
-                stop=stop_after_attempt(ATTEMPTS - 1),
-                wait=wait_random_exponential(multiplier=0.05, max=0.5),
-                reraise=True,
-            )
-            leg = await retrying(attempt)
+            pool.note_overrun(worker)
+        return self._begin(await self._launcher.launch(make, "first", stay=worker, fits=fits))
+
+    def _begin(self, leg: Leg) -> Leg:
         self._leg = leg
-        self._watch = self._new_watch(call.stops)
+        self._watch = LegWatch(self._told, self._orders(leg), choices=self._query.choices)
         return leg
+
+    def _orders(self, leg: Leg) -> Orders:
+        """For the next leg: the whole cap for a first thought, what is left of it for one that goes on, a part of it
+        for one that is taken up again."""
+        plan, record = self._plan, self._pool.profile.format
+        is_held = self._is_held(leg.worker)
+        cap = plan.cap if is_held else None
+        if cap is not None and self._cuts:
+            cap = max(1, cap // SECOND_THOUGHT)
+        elif cap is not None:
+            cap = max(1, cap - self._account.reasoning)
+        least = 0
+        can_resume = is_held and self._pool.path(leg.worker, self._query.body, resuming=True) is not None
+        if plan.least and not self._cuts and self._more < MAX_MORE and can_resume:
+            least = max(0, plan.least - self._account.reasoning)
+        openers = tuple(dict.fromkeys((*record.interrupts, *(begin for begin, _ in record.spans), "<tool_call>")))
+        return Orders(
+            cap=cap,
+            native=plan.how is How.NATIVE and not self._cuts and not self._more,
+            least=least,
+            stops=leg.call.stops,
+            calls=openers if self._query.body.get("tools") else (),
+        )
 
     async def _stream(self, leg: Leg, sink: Sink) -> Ruling | None:
         """Pass a leg on until it is done (None) or a thought must end (the ruling)."""
+        late = self._entry.started + self._plan.deadlines.thought if self._is_held(leg.worker) else float("inf")
         while (deltas := await leg.read()) is not None:
             passed, ruling = self._watch.take(deltas)
             self._note_first_tokens()
+            if ruling is None and self._watch.is_thinking and self._loop.time() > late:
+                ruling = Ruling.DEADLINE
             if ruling is not None or self._watch.is_stopped:
                 leg.end(End.ABANDONED)  # first the engine stops, then the client hears of it
             if passed:
@@ -213,19 +204,6 @@ class Flight:
         leg.end(End.FINISHED)
         return None
 
-    def _new_watch(self, stops: tuple[str, ...]) -> LegWatch:
-        """For the next leg: the whole cap for a first thought, a part of it for one that is taken up again."""
-        cap = self._plan.cap if self._is_held else None
-        if cap is not None and self._cuts:
-            cap = max(1, cap // SECOND_THOUGHT)
-        return LegWatch(
-            self._told,
-            cap=cap,
-            native=self._plan.how is How.NATIVE and not self._cuts,
-            choices=self._query.choices,
-            stops=stops,
-        )
-
     def _note_first_tokens(self) -> None:
         entry, told = self._entry, self._told
         if entry.first_token is None and (told.thought or told.is_answered):
@@ -233,83 +211,83 @@ class Flight:
         if entry.first_answer_token is None and told.is_answered:
             entry.first_answer_token = self._loop.time()
 
-    def _onward(self, first: Call, ruling: Ruling | None) -> Continuation | None:
-        """The leg after one that is over: to the answer, if the thought was cut or the model stopped inside it."""
+    def _situation(self, first: Call, worker: Worker) -> Situation:
+        used = self._account.completion
+        return Situation(first, self._told, self._prompt_ids, self._pool, self._plan, used, worker)
+
+    def _onward(self, now: Situation, ruling: Ruling | None) -> Continuation | None:
+        """What follows a leg that is over: more of the thought if it was too short, the answer if it was cut or if the
+        model stopped inside it, else nothing."""
         finish = self._watch.finishes.get(0)
-        if ruling is not None:
-            self._entry.ended_by = EndedBy.CAP
-            if self._plan.how is How.NATIVE and not self._cuts:  # a second leg is not told the cap
-                self._note_overrun()
-        elif finish is not None and finish.reason == "stop" and self._is_inside_thought:
-            self._entry.ended_by = EndedBy.STOP
-        else:
+        stopped = finish is not None and finish.reason == "stop" and self._is_inside_thought
+        onward: Continuation | None = None
+        if ruling is Ruling.SHORT or (ruling is None and stopped and self._watch.is_short):
+            onward = to_more_thought(now)
+            if onward is not None:
+                self._more += 1
+                return self._tell(onward)
+        if ruling is None and not stopped:
             return None
-        onward = None
-        if self._cuts < MAX_CUTS and self._is_held:
-            onward = continue_to_answer(
-                first,
-                self._told,
-                self._prompt_ids,
-                self._pool,
-                self._plan,
-                used=self._account.completion,
-            )
+        self._entry.ended_by = _ENDED_BY.get(ruling) if ruling is not None else EndedBy.STOP
+        if ruling is Ruling.CAP and self._plan.how is How.NATIVE and not self._cuts:  # a later leg is not told the cap
+            self._note_overrun(now.worker)
+        if self._cuts < MAX_CUTS and self._is_held(now.worker) and not self._told.has_called:
+            onward = to_answer(now)
         if onward is None:
             if ruling is not None:
-                self._watch.finishes[0] = Finish(0, "length")
+                self._watch.finishes[0] = Finish(0, "tool_calls" if self._told.has_called else "length")
             return None
         self._cuts += 1
-        self._entry.injected += onward.tokens
-        self._account.completion += onward.tokens
-        self._account.reasoning += onward.thought_tokens
-        self._phrase_tokens += onward.thought_tokens
+        return self._tell(onward)
+
+    def _tell(self, onward: Continuation) -> Continuation:
+        """The words put in become part of what was told."""
+        self._account.inject(onward.thought_tokens, onward.answer_tokens)
         self._told.thought.append(onward.phrase)
         self._told.thought_ids.append(None)
         self._told.said += [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
         return onward
 
-    @property
-    def _is_held(self) -> bool:
+    def _is_held(self, worker: Worker) -> bool:
         """Does the gateway itself hold the thought to its cap? Behind an engine that was told it, only where an answer
         can follow: a cut without one would be worse than a long thought."""
         if self._query.choices > 1 or self._plan.how not in {How.CUT, How.NATIVE}:
             return False
-        return self._plan.how is How.CUT or self._pool.can_continue(self._query.body)
+        return self._plan.how is How.CUT or self._pool.path(worker, self._query.body) is not None
+
+    def _cannot_hold(self) -> ApiError:
+        """No worker that is left can hold a number that the plan was made for."""
+        return bad_request(
+            "No worker that is ready can hold this request to a number of thinking tokens.",
+            param=self._query.intent.source,
+            code="unsupported_value",
+        )
 
     @property
     def _is_inside_thought(self) -> bool:
         """Has there been nothing but thought? An answer that a stop string ended before its first word is an answer."""
         return bool(self._told.thought) and not self._told.is_answered and not self._told.stopped
 
-    def _note_overrun(self) -> None:
+    def _note_overrun(self, worker: Worker | None) -> None:
         self._entry.overran = True
-        self._pool.native_cap_failed(self._worker)
+        if worker is not None:
+            self._pool.note_overrun(worker)
 
     def _settle_leg(self) -> None:
         """Book the leg that is over; once each."""
         leg, self._leg = self._leg, None
         if leg is None:
             return
-        account, usage = self._account, self._watch.usage
-        if not self._cuts and leg.prompt is not None:
+        is_first = not self._cuts and not self._more
+        if is_first and leg.prompt is not None:
             self._prompt_ids = leg.prompt.ids
-        completion, reasoning = self._watch.count()
-        account.completion += completion
-        account.reasoning += reasoning
-        if account.prompt:
-            return
-        if usage is not None and not self._cuts:
-            account.prompt, account.cached = usage.prompt, usage.cached
-        elif leg.prompt is not None:
-            account.prompt, account.cached = leg.prompt.tokens, leg.prompt.cached
-        elif usage is not None:
-            # The first leg was cut before it could say; what this one read is the prompt and the thought.
-            account.prompt = max(1, usage.prompt - account.reasoning)
+        self._account.book(leg, self._watch, is_first=is_first)
 
     def _settle_entry(self) -> None:
         entry, account = self._entry, self._account
         entry.prompt, entry.cached = account.prompt, account.cached or 0
         entry.reasoning, entry.answer = account.reasoning, max(0, account.completion - account.reasoning)
+        entry.injected = account.injected
 
     def _landing(self) -> Landing:
         finishes: list[Finish] = []
@@ -323,7 +301,7 @@ class Flight:
         if self._told.thought and entry.ended_by is None:
             entry.ended_by = EndedBy.CAP if self._is_at_native_cap else EndedBy.MODEL
         if self._is_native_overrun:
-            self._note_overrun()
+            self._note_overrun(self._launcher.worker)
         if finishes[0].reason == "length":
             entry.outcome = Outcome.LENGTH
         else:
@@ -337,8 +315,8 @@ class Flight:
                 "how": self._plan.how,
                 "cap": self._plan.cap,
                 "source": self._plan.source,
-                "tokens": self._account.reasoning - self._phrase_tokens,
-                "injected_tokens": entry.injected,
+                "tokens": self._account.reasoning - self._account.phrases,
+                "injected_tokens": self._account.injected,
                 "ended_by": entry.ended_by,
             },
         }
@@ -348,7 +326,10 @@ class Flight:
     def _is_native_overrun(self) -> bool:
         """Did a thought that could not be cut go on past the cap its engine was told? Seen only when it is over."""
         cap = self._plan.cap
-        if self._plan.how is not How.NATIVE or self._is_held or cap is None or self._query.choices > 1:
+        worker = self._launcher.worker
+        if self._plan.how is not How.NATIVE or cap is None or self._query.choices > 1 or worker is None:
+            return False
+        if self._is_held(worker):
             return False
         return self._account.reasoning >= native_limit(cap)
 

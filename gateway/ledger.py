@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 import structlog
 
@@ -31,6 +32,7 @@ class EndedBy(StrEnum):
 
     MODEL = "model"
     CAP = "cap"
+    DEADLINE = "deadline"
     STOP = "stop"
     """The model stopped in mid-thought; the gateway closed it and went on to the answer."""
 
@@ -62,6 +64,13 @@ class Entry:
     """Did the engine think on past the cap it was told?"""
     problem: str = ""
     kinds: list[str] = field(default_factory=list[str])
+
+
+class Books(Protocol):
+    """Where entries go."""
+
+    def begin(self, entry: Entry) -> None: ...
+    def close(self, entry: Entry, now: float) -> None: ...
 
 
 class Ledger:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.config import Timeouts
+from budgets import Deadlines
 from gateway.deltas import Begin, Delta, Opaque
 from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_refused, engine_silent
 from gateway.engines import Call, Profile
@@ -53,7 +53,7 @@ class Leg:
 
     @classmethod
     async def launch(
-        cls, worker: Worker, call: Call, profile: Profile, timeouts: Timeouts, headers: Mapping[str, str]
+        cls, worker: Worker, call: Call, profile: Profile, deadlines: Deadlines, headers: Mapping[str, str]
     ) -> Leg:
         """Send the call and wait for the first delta that means something. Raises LegFailed.
 
@@ -62,16 +62,16 @@ class Leg:
         """
         leg = cls(worker, call, profile, headers)
         try:
-            async with asyncio.timeout(timeouts.first_token):
+            async with asyncio.timeout(deadlines.first_token):
                 await leg._begin()
         except TimeoutError as error:
             leg.end(End.ABANDONED)
-            raise LegFailed(engine_silent(timeouts.first_token), retryable=False) from error
+            raise LegFailed(engine_silent(deadlines.first_token), retryable=False) from error
         except BaseException:
             leg.end(End.ABANDONED)
             raise
         assert leg._response is not None
-        leg._response.watch(timeouts.idle)
+        leg._response.watch(deadlines.idle)
         return leg
 
     @property
@@ -145,8 +145,8 @@ class Leg:
             context = found.max_model_len
             if not self.call.prompt_ids:
                 self._own_prompt = self._own_prompt or Prompt(len(ids))
-        body = {**self.call.body, "prompt": ids}
-        if context is not None:
+        body = {**self.call.body, self.call.ids_field: ids}
+        if context is not None and "max_tokens" in body:
             body["max_tokens"] = max(1, min(body["max_tokens"], context - len(ids)))
         return body
 

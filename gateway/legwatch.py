@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from budgets import Governor, Meter, Ruling, split_usage
+from budgets import Governor, Meter, Ruling, is_inside_call, split_usage
+from budgets.open_call import PATIENCE
 from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls, Usage
 from gateway.stops import StopMatcher
 from parsers import Field
@@ -30,62 +31,97 @@ class Transcript:
     """Choices that a stop string has ended."""
     is_answered: bool = False
     """Has anything but blanks been said, or a tool been called?"""
+    has_called: bool = False
+    """Has a tool been called? Such an answer cannot be continued, only ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What one leg is held to. `cap` is in tokens, None for none; `native` grants the engine's own enforcement a slack;
+    `least` are the tokens of thought before which it is not to end; `stops` are matched on the answer; `calls` are the
+    markers that open a tool call."""
+
+    cap: int | None = None
+    native: bool = False
+    least: int = 0
+    stops: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 class LegWatch:
-    """`cap` is in tokens, None for none; `native` grants the engine's own enforcement a slack; `choices` is the
-    request's `n`; `stops` are matched on the answer."""
+    """`choices` is the request's `n`."""
 
-    __slots__ = ("_cap", "_choices", "_governors", "_native", "_stops", "_transcript", "finishes", "usage")
+    __slots__ = ("_choices", "_governors", "_orders", "_transcript", "finishes", "is_thinking", "usage")
 
-    def __init__(
-        self,
-        transcript: Transcript,
-        *,
-        cap: int | None,
-        native: bool,
-        choices: int,
-        stops: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, transcript: Transcript, orders: Orders, *, choices: int) -> None:
         self._transcript = transcript
-        self._cap = cap
-        self._native = native
-        self._stops = stops
+        self._orders = orders
         self._choices = choices
         self._governors: dict[int, Governor] = {}
         self.finishes: dict[int, Finish] = {}
         self.usage: Usage | None = None
+        self.is_thinking = False
+        """Was the last that came a thought?"""
 
     def take(self, deltas: list[Delta]) -> tuple[list[Delta], Ruling | None]:
         """The deltas of one read that the client gets, and whether the last of them was the last one allowed."""
         passed: list[Delta] = []
-        told = self._transcript
         for delta in deltas:
-            if self._stops and not self._let_through(delta, passed):
+            if self._orders.least and self.is_short and self._ends_thought(delta):
+                return passed, Ruling.SHORT
+            if self._orders.stops and not self._let_through(delta, passed):
                 continue
             if isinstance(delta, Text):
                 passed.append(delta)
                 if delta.field is Field.REASONING:
-                    told.thought.append(delta.text)
-                    told.thought_ids.append(delta.ids)
-                    ruling = self._governor(delta.index).watch_reasoning(delta.text, delta.tokens)
-                    if ruling is not None:
-                        return passed, ruling
+                    if self._note_thought(delta):
+                        return passed, Ruling.CAP
                 else:
                     self._note_answer(delta)
                     self._governor(delta.index).watch_answer(delta.text, delta.tokens)
-            elif isinstance(delta, Finish):
-                self.finishes[delta.index] = delta
-            elif isinstance(delta, Usage):
-                self.usage = self._merged(delta)
-            elif isinstance(delta, Begin):
-                if delta.index not in told.begun:
-                    told.begun.add(delta.index)
-                    passed.append(delta)
-            else:
-                told.is_answered = told.is_answered or isinstance(delta, ToolCalls)
+            elif self._is_passed(delta):
                 passed.append(delta)
         return passed, None
+
+    def _is_passed(self, delta: Delta) -> bool:
+        """Note what is no text; True if the client gets it now."""
+        told = self._transcript
+        if isinstance(delta, Finish):
+            self.finishes[delta.index] = delta
+            return False
+        if isinstance(delta, Usage):
+            self.usage = self._merged(delta)
+            return False
+        if isinstance(delta, Begin):
+            is_new = delta.index not in told.begun
+            told.begun.add(delta.index)
+            return is_new
+        if isinstance(delta, ToolCalls):
+            told.is_answered = told.has_called = True
+            self.is_thinking = False
+        return True
+
+    def _note_thought(self, delta: Text) -> bool:
+        """Take in a piece of thought; True if it was the last one allowed."""
+        told = self._transcript
+        told.thought.append(delta.text)
+        told.thought_ids.append(delta.ids)
+        self.is_thinking = True
+        governor = self._governor(delta.index)
+        if governor.watch_reasoning(delta.text, delta.tokens) is None:
+            return False
+        patient = governor.over < PATIENCE and self._orders.calls
+        return not (patient and is_inside_call("".join(told.thought), self._orders.calls))
+
+    @property
+    def is_short(self) -> bool:
+        """Has it thought less than it is to?"""
+        return self._governor(0).reasoning.tokens < self._orders.least
+
+    def _ends_thought(self, delta: Delta) -> bool:
+        if isinstance(delta, Text):
+            return delta.field is Field.CONTENT and (self.is_thinking or not delta.text.isspace())
+        return isinstance(delta, ToolCalls)
 
     @property
     def is_stopped(self) -> bool:
@@ -100,7 +136,7 @@ class LegWatch:
         told, index = self._transcript, delta.index
         if index in told.stopped:
             return False
-        matcher = told.matchers.setdefault(index, StopMatcher(self._stops))
+        matcher = told.matchers.setdefault(index, StopMatcher(self._orders.stops))
         if not isinstance(delta, Text) or delta.field is Field.REASONING:
             if held := matcher.flush():
                 self._tell(Text(index, Field.CONTENT, held), passed)
@@ -122,6 +158,7 @@ class LegWatch:
 
     def _note_answer(self, text: Text) -> None:
         told = self._transcript
+        self.is_thinking = False
         told.said.append(text.text)
         told.is_answered = told.is_answered or not text.text.isspace()
 
@@ -135,7 +172,7 @@ class LegWatch:
     def _governor(self, index: int) -> Governor:
         governor = self._governors.get(index)
         if governor is None:
-            governor = self._governors[index] = Governor(self._cap, native=self._native)
+            governor = self._governors[index] = Governor(self._orders.cap, native=self._orders.native)
         return governor
 
     def _merged(self, usage: Usage) -> Usage:

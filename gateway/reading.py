@@ -59,8 +59,9 @@ class AnswerReader:
         "_finished",
         "_format",
         "_hides_ids",
+        "_hides_usage",
         "_is_bound",
-
+        "_misfiled",
         "_splits",
         "_splitter",
         "_start",
@@ -82,6 +83,8 @@ class AnswerReader:
         self._splits = call.engine_splits
         self._tools = bool(call.body.get("tools"))
         self._hides_ids = call.hides_ids
+        self._hides_usage = call.hides_usage
+        self._misfiled = call.misfiled
         self._is_bound = call.engine_splits is not True and _wants_json(call.body)
         self._splitter = sse.Splitter()
         self._voices: dict[int, _Voice] = {}
@@ -146,16 +149,31 @@ class AnswerReader:
         if chunk.prompt_token_ids:
             self.prompt = Prompt(len(chunk.prompt_token_ids), ids=tuple(chunk.prompt_token_ids))
         choices = chunk.choices or ()
-        is_only_choice = len(choices) == 1
-        for choice in choices:
-            self._take_choice(choice, event if is_only_choice else None)
         usage = chunk.usage
+        is_only_choice = len(choices) == 1
+        if is_only_choice:
+            self._note_total(choices[0].index, chunk)
+        hides = self._hides_usage and (usage is not None or chunk.timings is not None)
+        passes = is_only_choice and not hides
+        for choice in choices:
+            self._take_choice(choice, event if passes else None)
         if usage is not None and usage.completion_tokens is not None:
             details = usage.prompt_tokens_details
             cached = details.cached_tokens if details is not None else None
             self._deltas.append(Usage(usage.prompt_tokens or 0, usage.completion_tokens, cached, bool(choices)))
         elif not choices and chunk.prompt_progress is None:
             self._deltas.append(Opaque(event))
+
+    def _note_total(self, index: int, chunk: WireChunk) -> None:
+        """What a running total has grown by belongs to the text that comes next: exact however many tokens an event
+        holds, and however much of it is withheld."""
+        timings, usage = chunk.timings, chunk.usage
+        total = timings.predicted_n if timings is not None else usage.completion_tokens if usage is not None else None
+        if total is None:
+            return
+        voice = self._voice(index)
+        voice.owed = (voice.owed or 0) + max(0, total - voice.total)
+        voice.total = total
 
     def _take_choice(self, choice: WireChoice, event: bytes | None) -> None:
         """`event` is the whole event, where this choice is all it holds."""
@@ -170,6 +188,8 @@ class AnswerReader:
                 event = None
             else:
                 content = delta.content
+            if self._misfiled and reasoning:
+                content, reasoning, event = reasoning + (content or ""), None, None
             key = "content" if content else "reasoning_content" if delta.reasoning_content else "reasoning"
         voice = self._voice(index)
         extras, ending = extras_of(choice), None
@@ -182,13 +202,13 @@ class AnswerReader:
             pieces = voice.parser.feed(reasoning=reasoning, content=content)
             is_plain = calls is None and choice.finish_reason is None and not (content and reasoning)
             whole = event if is_plain and len(pieces) == 1 and pieces[0].text == (content or reasoning) else None
-            extras = self._speak(index, pieces, extras, whole, key)
+            extras = self._speak(voice, pieces, extras, whole, key)
         if calls is not None:
-            extras = self._speak(index, voice.parser.finish(), extras)
+            extras = self._speak(voice, voice.parser.finish(), extras)
             self._deltas.append(ToolCalls(index, calls, without_ids(extras) if self._hides_ids else extras))
             extras = None
         if choice.finish_reason is not None:
-            extras = self._speak(index, voice.parser.finish(), extras)
+            extras = self._speak(voice, voice.parser.finish(), extras)
             self._finished.add(index)
             last = without_ids(extras) if self._hides_ids else extras
             self._deltas.append(Finish(index, choice.finish_reason, merged(last, ending)))
@@ -196,17 +216,22 @@ class AnswerReader:
             voice.held = extras  # of a token whose text is withheld, or has none: they go with the next
 
     def _speak(
-        self, index: int, pieces: list[Piece], extras: Extras | None, event: bytes | None = None, key: str = ""
+        self, voice: _Voice, pieces: list[Piece], extras: Extras | None, event: bytes | None = None, key: str = ""
     ) -> Extras | None:
-        """Tell the pieces. The extras go with the first of them; what is returned has found no text to go with."""
+        """Tell the pieces. Extras and tokens go with the first; what is returned has found no text to go with."""
+        if not pieces:
+            return extras
+        told = ids_of(extras)
+        if told is not None and self._hides_ids:
+            extras, event = without_ids(extras), None
+        tokens = voice.owed if told is None else len(told)
+        voice.owed = None if voice.owed is None else 0
         for piece in pieces:
-            ids = ids_of(extras)
-            if self._hides_ids:
-                extras, event = without_ids(extras), None
-            tokens = None if ids is None else len(ids)
-            self._deltas.append(Text(index, piece.field, piece.text, tokens, extras, event, key, ids))
-            extras = None
-        return extras
+            # Of an event that holds both, thought and answer, nobody says which id is whose.
+            ids = told if len(pieces) == 1 else None
+            self._deltas.append(Text(voice.index, piece.field, piece.text, tokens, extras, event, key, ids))
+            extras, tokens = None, None if tokens is None else 0
+        return None
 
     def _voice(self, index: int) -> _Voice:
         voice = self._voices.get(index)
@@ -218,19 +243,23 @@ class AnswerReader:
                 structured=self._is_bound,
                 engine_splits=self._splits,
             )
-            voice = self._voices[index] = _Voice(parser)
+            voice = self._voices[index] = _Voice(index, parser)
             self._deltas.append(Begin(index))
         return voice
 
 
 class _Voice:
-    """One choice: its parser, and the extras that wait for a text to go with."""
+    """One choice: its parser, the extras that wait for a text to go with, and what an engine's running total says."""
 
-    __slots__ = ("held", "parser")
+    __slots__ = ("held", "index", "owed", "parser", "total")
 
-    def __init__(self, parser: ChoiceParser) -> None:
+    def __init__(self, index: int, parser: ChoiceParser) -> None:
+        self.index = index
         self.parser = parser
         self.held: Extras | None = None
+        self.total = 0
+        self.owed: int | None = None
+        """Tokens that no text was told with yet; None where the engine keeps no running total."""
 
 
 def _of_hosted(delta: WireDelta) -> tuple[str | None, str | None]:

@@ -6,7 +6,7 @@ Built once by `app`. It decides nothing itself: it asks the rooms in their order
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import cast
 
 from budgets import Intent, IntentError, Mode, Plan, make_plan
@@ -131,7 +131,7 @@ def worker_rows(registry: Registry) -> list[dict[str, object]]:
             "ready": worker.state is State.READY,
             "reason": worker.reason,
             "in_flight": worker.in_flight,
-            "capabilities": None if worker.capabilities is None else asdict(worker.capabilities),
+            "capabilities": None if worker.capabilities is None else worker.capabilities.shown,
         }
         for pool in registry.pools.values()
         for worker in pool.workers

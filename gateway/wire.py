@@ -61,6 +61,12 @@ class WireProgress(msgspec.Struct, gc=False):
     cache: int = 0
 
 
+class WireTimings(msgspec.Struct, gc=False):
+    """llama-server's `timings`, in tokens: what it has generated so far."""
+
+    predicted_n: int | None = None
+
+
 class WireChunk(msgspec.Struct, gc=False):
     id: str | None = None
     created: float | None = None
@@ -69,6 +75,7 @@ class WireChunk(msgspec.Struct, gc=False):
     choices: list[WireChoice] | None = None
     usage: WireUsage | None = None
     prompt_progress: WireProgress | None = None
+    timings: WireTimings | None = None
     prompt_token_ids: list[int] | None = None
     error: msgspec.Raw = ABSENT
 

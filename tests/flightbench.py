@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from budgets import How, Plan
@@ -58,7 +59,7 @@ class Bench:
         self.books = Books()
         raw = json.dumps({"model": "m", "messages": MESSAGES, **(body or {})}).encode()
         self.query = read_chat(raw, output=ReasoningOutput.REASONING, request_id="r", caller="k")
-        self.plan = plan
+        self.plan = replace(plan, deadlines=self.pool.policy(self.query.body).deadlines)
 
     async def fly(self) -> Entry:
         """Fly, then check what must hold after every flight."""

@@ -14,7 +14,7 @@ from gateway.api.sinks import StreamSink, WholeSink
 from gateway.edge.errors import ApiError, internal_error, method_not_allowed
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
-from gateway.flight import Flight
+from gateway.formation import charter
 from gateway.query import Query, read_chat
 from gateway.service import Course, Service, decision_headers
 
@@ -43,7 +43,7 @@ class ChatRoute:
             await send_error(send, error, shown)
             return
         sink = self._sink(query, course, send, {**shown, **decision_headers(course)})
-        flight = Flight(query, course.decision, course.plan, course.pool, self._service.ledger)
+        flight = charter(query, course.decision, course.plan, course.pool, self._service.ledger)
         try:
             await while_client_stays(flight.run(sink), receive)
         except Exception:

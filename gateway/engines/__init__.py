@@ -2,6 +2,7 @@
 
 from gateway.config import EngineKind
 from gateway.engines.base import Call, Dialect, KnownIds, Prefix, Profile
+from gateway.engines.capabilities import Path
 from gateway.engines.llamacpp import LlamaCppDialect
 from gateway.engines.openai import OpenAIDialect
 from gateway.engines.sglang import SglangDialect
@@ -15,4 +16,4 @@ DIALECTS: dict[EngineKind, Dialect] = {
     EngineKind.EMBEDDED: LlamaCppDialect(),
 }
 
-__all__ = ["DIALECTS", "Call", "Dialect", "KnownIds", "Prefix", "Profile"]
+__all__ = ["DIALECTS", "Call", "Dialect", "KnownIds", "Path", "Prefix", "Profile"]

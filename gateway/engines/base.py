@@ -5,7 +5,7 @@ A dialect shapes requests; it sends nothing and keeps nothing. A new engine is o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -13,7 +13,7 @@ from budgets import Plan, without_thinking_fields
 from gateway import output
 from gateway.config import Hygiene
 from gateway.edge import hygiene
-from gateway.engines.capabilities import Ask, Capabilities
+from gateway.engines.capabilities import Ask, Capabilities, Path
 from parsers import Format, Start, read_reasoning, resolve_start
 
 CHAT_PATH = "/v1/chat/completions"
@@ -42,10 +42,16 @@ class Call:
     start: Start
     engine_splits: bool | None
     tokenize: tuple[dict[str, Any], ...] = ()
-    """Bodies for /tokenize whose ids, one after the other, become this call's `prompt`, after those of `prompt_ids`."""
+    """Bodies for /tokenize whose ids, one after the other, become this call's prompt, after those of `prompt_ids`."""
     prompt_ids: tuple[int, ...] = ()
+    ids_field: str = "prompt"
+    """Where the body takes them."""
     hides_ids: bool = False
     """Were token ids asked for by the gateway alone? Then the client is not shown them."""
+    hides_usage: bool = False
+    """The same for the running usage in every event."""
+    misfiled: bool = False
+    """Does the engine call an answer thought on this path? Then all it says is read as answer."""
     stops: tuple[str, ...] = ()
     """Stop strings that the gateway matches, on the answer alone; the engine is not told of them."""
 
@@ -60,12 +66,15 @@ class KnownIds:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What the next leg starts from: the thought so far with its closing phrase, and the first words of the answer."""
+    """What the next leg starts from: the thought so far with the phrase put after it, and the first words of the
+    answer."""
 
     thought: str
-    answer: str
+    answer: str = ""
     known: KnownIds | None = None
     """The same by token ids, where they are known: no template and no tokenizer can then come between."""
+    is_open: bool = False
+    """Does the thought go on? Then there is no answer yet."""
 
 
 class Dialect(Protocol):
@@ -76,24 +85,29 @@ class Dialect(Protocol):
         """Is there a field for a thinking cap at all? Whether a worker keeps to it is its capabilities' to say."""
         ...
 
-    async def probe(self, ask: Ask, model: str) -> Capabilities:
-        """What a worker can do, by asking it: at most one token is generated."""
+    @property
+    def resuming(self) -> frozenset[Path]:
+        """The paths on which a thought can be taken up again, and not only its answer."""
+        ...
+
+    async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:
+        """What a worker can do, by asking it: two tokens are generated at most. `phrases` it counts, if it can."""
         ...
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         """The first leg of a chat request. `body` is a client's, already checked; it is not changed."""
         ...
 
-    def can_continue(self, body: Mapping[str, Any]) -> bool:
-        """Could a cut thought of this request be continued to its answer?"""
+    def paths(self, body: Mapping[str, Any], record: Format) -> tuple[Path, ...]:
+        """By which paths this request could go on after a cut with every promise kept, the most trusted first."""
         ...
 
     def refuses_cap(self, status: int, message: str) -> bool:
         """Does this refusal say that the engine will not be told a thinking cap?"""
         ...
 
-    def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
-        """A leg that goes on from a closed thought to the answer, `limit` tokens at most; None if that cannot be."""
+    def onward(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None, path: Path) -> Call:
+        """The leg after `first` that goes on from `prefix`, by one of `paths`, for `limit` tokens at most."""
         ...
 
 

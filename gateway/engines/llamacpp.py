@@ -9,35 +9,40 @@ It looks whether its client is still there only when it writes: `return_progress
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
-from budgets import Plan
+from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
-from gateway.engines.capabilities import Ask, Capabilities, Continues, fields_of
-from parsers import Start
+from gateway.engines.capabilities import Ask, Capabilities, Path, fields_of
+from gateway.engines.ids import TOKENIZE_PATH, reseed
+from gateway.engines.overchat import BEGUN, QUESTION, THOUGHT
+from parsers import Format, Start
 
 
 class LlamaCppDialect:
     can_be_told_a_cap = False
+    resuming = frozenset({Path.CHAT})
 
-    async def probe(self, ask: Ask, model: str) -> Capabilities:
+    async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:
         """Older servers refuse a last assistant message while thinking is on; a template may drop its thought."""
         props = fields_of(*await ask("GET", "/props", None))
-        closed = {"role": "assistant", "reasoning_content": "So it is.", "content": "Yes"}
         question = {
-            "messages": [{"role": "user", "content": "Is it?"}, closed],
+            "messages": [QUESTION, {"role": "assistant", "reasoning_content": THOUGHT, "content": BEGUN}],
             "continue_final_message": "content",
             "add_generation_prompt": False,
         }
         prompt = fields_of(*await ask("POST", "/apply-template", question)).get("prompt")
-        continues = isinstance(prompt, str) and prompt.endswith("Yes") and "So it is." in prompt
+        continues = isinstance(prompt, str) and prompt.endswith(BEGUN) and THOUGHT in prompt
         settings = props.get("default_generation_settings")
         context = cast("dict[str, Any]", settings).get("n_ctx") if isinstance(settings, dict) else None
+        counted = {phrase: count for phrase in phrases if (count := await _count(ask, phrase)) is not None}
         return Capabilities(
-            continues=Continues.CHAT if continues else Continues.NOT,
+            paths=frozenset({Path.CHAT} if continues else ()),
             context=context if isinstance(context, int) else None,
             version=str(props.get("build_info", "")),
+            counted=counted,
         )
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
@@ -45,22 +50,32 @@ class LlamaCppDialect:
         stops = take_stops(shaped, plan)
         shaped["return_progress"] = True
         splits = True if profile.engine_splits is None else profile.engine_splits
-        return Call(CHAT_PATH, shaped, start_of(profile, plan), splits, stops=stops)
+        counts = plan.how is How.CUT and not shaped.get("timings_per_token")
+        if counts:  # an event is a token, but for characters of several; a running total says so
+            shaped["timings_per_token"] = True
+        return Call(CHAT_PATH, shaped, start_of(profile, plan), splits, stops=stops, hides_usage=counts)
 
-    def can_continue(self, body: Mapping[str, Any]) -> bool:
-        return True
+    def paths(self, body: Mapping[str, Any], record: Format) -> tuple[Path, ...]:
+        return () if record.framing or body.get("continue_final_message") else (Path.CHAT,)
 
     def refuses_cap(self, status: int, message: str) -> bool:
         return False
 
-    def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
+    def onward(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None, path: Path) -> Call:
         """`true` instead of `"content"` would resume the thought; a thought inside `content` would be closed twice."""
         body = dict(first.body)
-        closed = {"role": "assistant", "reasoning_content": prefix.thought, "content": prefix.answer}
-        body["messages"] = [*body["messages"], closed]
-        body["continue_final_message"] = "content"
+        given = {"role": "assistant", "reasoning_content": prefix.thought, "content": prefix.answer}
+        body["messages"] = [*body["messages"], given]
+        body["continue_final_message"] = "reasoning_content" if prefix.is_open else "content"
         body["add_generation_prompt"] = False
         if limit is not None:
             body.pop("max_completion_tokens", None)
             body["max_tokens"] = limit
-        return Call(CHAT_PATH, body, Start.CLOSED, first.engine_splits, stops=first.stops)
+        reseed(body, first.body)
+        start = Start.OPEN if prefix.is_open else Start.CLOSED
+        return replace(first, body=body, start=start)
+
+
+async def _count(ask: Ask, text: str) -> int | None:
+    tokens = fields_of(*await ask("POST", TOKENIZE_PATH, {"content": text})).get("tokens")
+    return len(cast("list[object]", tokens)) if isinstance(tokens, list) else None

@@ -5,18 +5,20 @@ Source: OpenAI's chat-completions reference. Template kwargs stay out, since hos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from budgets import Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
-from gateway.engines.capabilities import Ask, Capabilities
+from gateway.engines.capabilities import Ask, Capabilities, Path
+from parsers import Format
 
 
 class OpenAIDialect:
     can_be_told_a_cap = False
+    resuming: frozenset[Path] = frozenset()
 
-    async def probe(self, ask: Ask, model: str) -> Capabilities:
+    async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:
         return Capabilities()
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
@@ -26,11 +28,11 @@ class OpenAIDialect:
             shaped["reasoning_effort"] = plan.level
         return Call(CHAT_PATH, shaped, start_of(profile, plan), profile.engine_splits)
 
-    def can_continue(self, body: Mapping[str, Any]) -> bool:
-        return False
+    def paths(self, body: Mapping[str, Any], record: Format) -> tuple[Path, ...]:
+        return ()
 
     def refuses_cap(self, status: int, message: str) -> bool:
         return False
 
-    def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
-        return None
+    def onward(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None, path: Path) -> Call:
+        raise AssertionError("a hosted API has no path onward")

@@ -7,13 +7,16 @@ Thoughts of earlier turns are read as `reasoning` (from 0.16), as `reasoning_con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
-from gateway.engines.capabilities import Ask, Capabilities, context_of, fields_of
-from gateway.engines.ids import answer_by_ids, continues_by_ids, is_plain_text
+from gateway.engines.capabilities import Ask, Capabilities, Path, context_of, fields_of
+from gateway.engines.ids import by_ids, count_phrases, is_plain_text, written
+from gateway.engines.overchat import continued, keeps_thought, misfiles
+from parsers import Format, Start
 
 CAP_FIELD = "thinking_token_budget"
 """The native cap; the engine names it where it refuses it."""
@@ -24,9 +27,11 @@ WHOLE_CONTEXT = 10_000_000
 
 class VllmDialect:
     can_be_told_a_cap = True
+    resuming = frozenset({Path.IDS})
 
-    async def probe(self, ask: Ask, model: str) -> Capabilities:
+    async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:
         """Without a reasoning parser vLLM refuses the cap: unary with 400, streamed with an error event in a 200."""
+        model = profile.model
         version = fields_of(*await ask("GET", "/version", None)).get("version", "")
         context = context_of(fields_of(*await ask("GET", "/v1/models", None)), model)
         question = {
@@ -38,24 +43,41 @@ class VllmDialect:
         }
         status, answer = await ask("POST", CHAT_PATH, question)
         native = status == 200 and b"[DONE]" in answer and b'"error"' not in answer
-        return Capabilities(native, await continues_by_ids(ask, model), context, str(version))
+        counted = await count_phrases(ask, model, phrases)
+        paths: set[Path] = set() if counted is None else {Path.IDS}
+        files_wrongly = False
+        if profile.format.open and profile.format.framing is None and await keeps_thought(ask, profile):
+            paths.add(Path.CHAT)
+            files_wrongly = await misfiles(ask, profile)
+        return Capabilities(native, frozenset(paths), files_wrongly, context, str(version), counted or {})
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning")
         stops = take_stops(shaped, plan)
         if plan.how is How.NATIVE and plan.cap is not None:
             shaped[CAP_FIELD] = plan.cap
-        counts = plan.how in {How.CUT, How.NATIVE} and is_plain_text(body) and not body.get("return_token_ids")
+        counts = plan.how in {How.CUT, How.NATIVE} and not body.get("return_token_ids")
         if counts:  # an event may hold several tokens; and a thought that is cut goes on from its very ids
             shaped["return_token_ids"] = True
         start = start_of(profile, plan)
         return Call(CHAT_PATH, shaped, start, profile.engine_splits, stops=stops, hides_ids=counts)
 
-    def can_continue(self, body: Mapping[str, Any]) -> bool:
-        return is_plain_text(body)
+    def paths(self, body: Mapping[str, Any], record: Format) -> tuple[Path, ...]:
+        if body.get("continue_final_message") or body.get("truncate_prompt_tokens") is not None:
+            return ()  # the client's own prefix would have to hold the thought; a cut prompt would be cut elsewhere
+        if is_plain_text(body):
+            return (Path.IDS,) if record.framing else (Path.IDS, Path.CHAT)
+        return () if record.framing else (Path.CHAT,)
 
     def refuses_cap(self, status: int, message: str) -> bool:
         return status == 400 and CAP_FIELD in message
 
-    def answer(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None) -> Call | None:
-        return answer_by_ids(first, prefix, profile, WHOLE_CONTEXT if limit is None else limit)
+    def onward(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None, path: Path) -> Call:
+        if path is Path.IDS:
+            return by_ids(first, prefix, profile, WHOLE_CONTEXT if limit is None else limit)
+        # The template writes the message as it stands, so the open marker is in it even where a prompt would bring it.
+        unopened = replace(first, start=Start.CLOSED)
+        body = continued(first.body, {"role": "assistant", "content": written(unopened, prefix, profile)}, limit)
+        body["add_generation_prompt"] = False
+        body.pop(CAP_FIELD, None)
+        return replace(first, body=body, start=Start.CLOSED)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import httpx
@@ -75,12 +74,12 @@ class HealthWatch:
     async def _probe(self, worker: Worker) -> None:
         """Ask what it can do. No answer is no verdict: it may serve, and is asked again at the next poll."""
         try:
-            found = await self._pool.dialect.probe(self._asker(worker), self._pool.profile.model)
+            found = await self._pool.dialect.probe(self._asker(worker), self._pool.profile, self._pool.phrases)
         except httpx.HTTPError as error:
             log.warning("could not ask a worker what it can do", worker=worker.name, problem=type(error).__name__)
             return
         worker.capabilities = found
-        log.info("capabilities", pool=self._pool.name, worker=worker.name, **asdict(found))
+        log.info("capabilities", pool=self._pool.name, worker=worker.name, **found.shown)
 
     async def _problem(self, worker: Worker) -> str | None:
         """Why the worker cannot serve, None if it can."""
@@ -118,6 +117,7 @@ class HealthWatch:
         if worker.state is state:
             return
         before, worker.state = worker.state, state
+        self._pool.note_state()
         log.info("worker", pool=self._pool.name, worker=worker.name, was=before, now=state, reason=reason)
         self._on_change(self._pool, worker)
 

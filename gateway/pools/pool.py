@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
-from budgets import ClassCaps, How, Policy
+from budgets import ClassCaps, Deadlines, How, Policy
 from gateway.config import Pool as PoolConfig
 from gateway.edge.errors import ApiError, not_ready
 from gateway.edge.hygiene import hygiene_for
 from gateway.engines import DIALECTS, Dialect, Profile
-from gateway.engines.capabilities import Continues
+from gateway.engines.capabilities import Path
 from gateway.pools.worker import Worker, connect
 from parsers import Format, detect, lookup
 
 log = structlog.get_logger("thinkgate.pool")
+
+CHARACTERS_A_TOKEN = 4
+"""Of the gateway's own phrases, where a worker does not count them."""
 
 
 class Pool:
@@ -37,9 +41,10 @@ class Pool:
         self.workers: list[Worker] = [connect(_short(url), url, config) for url in config.workers]
         self.problem = ""
         """Why there can be no worker at all; for the embedded engine, which may be missing or given up."""
-        self._has_overrun = False
         self._turn = 0
         self._caps = ClassCaps(**config.thinking.caps.model_dump())
+        self._deadlines = _deadlines(config)
+        self._got_ready = asyncio.Event()
 
     @property
     def is_ready(self) -> bool:
@@ -51,15 +56,25 @@ class Pool:
         key = self.config.api_key
         return {"authorization": f"Bearer {key.get_secret_value()}"} if key is not None else {}
 
-    def policy(self, body: Mapping[str, Any]) -> Policy:
-        """What this pool can do about the thinking of this request."""
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """What the gateway says itself in this pool's answers."""
         thinking = self.config.thinking
-        if self.has_native_cap:
-            how = How.NATIVE
-        elif self.can_continue(body):
-            how = How.CUT
-        else:
-            how = How.NONE
+        return tuple({thinking.closing_phrase, thinking.answer_lead_in, thinking.think_on_phrase} - {""}) or ("Hi",)
+
+    def tokens_of(self, phrase: str, worker: Worker) -> int:
+        """Tokens of one of the pool's phrases, as the worker counts it, else estimated from its length."""
+        estimate = -(-len(phrase) // CHARACTERS_A_TOKEN)
+        known = worker.capabilities
+        return estimate if known is None else known.counted.get(phrase, estimate)
+
+    def policy(self, body: Mapping[str, Any]) -> Policy:
+        """What this pool can do about the thinking of this request: natively if all its workers do it, by a cut if any
+        can."""
+        thinking = self.config.thinking
+        workers = [worker for worker in self.workers if worker.is_ready] or self.workers
+        means = {self.means(worker, body) for worker in workers}
+        how = How.NATIVE if means == {How.NATIVE} else How.CUT if means & {How.NATIVE, How.CUT} else How.NONE
         return Policy(
             enabled=thinking.enabled and bool(self.profile.format.open),
             can_disable=thinking.can_disable and bool(self.profile.format.switch),
@@ -67,18 +82,28 @@ class Pool:
             caps=self._caps,
             answer_reserve=thinking.answer_reserve,
             how=how,
+            least=thinking.min_tokens,
+            deadlines=self._deadlines,
         )
 
-    @property
-    def has_native_cap(self) -> bool:
-        """Is the engine told the cap? As configured, else if every worker that was asked has one; but not once a worker
-        was seen to overrun it."""
-        if self._has_overrun or not self.dialect.can_be_told_a_cap:
-            return False
-        if self.config.thinking.native_cap is not None:
-            return self.config.thinking.native_cap
-        asked = [worker.capabilities for worker in self.workers if worker.capabilities is not None]
-        return bool(asked) and all(known.native_cap for known in asked)
+    def means(self, worker: Worker, body: Mapping[str, Any]) -> How:
+        """How this worker holds this request to a cap. It is told one as configured, else if it said that it has one;
+        but not once it was seen to overrun it."""
+        told = self.config.thinking.native_cap
+        if told is None:
+            told = worker.capabilities is not None and worker.capabilities.native_cap
+        if told and self.dialect.can_be_told_a_cap and not worker.has_overrun:
+            return How.NATIVE
+        return How.NONE if self.path(worker, body) is None else How.CUT
+
+    def path(self, worker: Worker, body: Mapping[str, Any], *, resuming: bool = False) -> Path | None:
+        """The best path by which this request can go on, on this worker, to its answer or (`resuming`) in its thought;
+        None if there is none. A worker that was not asked yet is taken for an able one."""
+        known = worker.capabilities
+        for path in self.dialect.paths(body, self.profile.format):
+            if (known is None or path in known.paths) and (not resuming or path in self.dialect.resuming):
+                return path
+        return None
 
     @property
     def context(self) -> int | None:
@@ -86,33 +111,44 @@ class Pool:
         told = [known.context for worker in self.workers if (known := worker.capabilities) is not None]
         return self.config.context_window or min((length for length in told if length is not None), default=None)
 
-    def can_continue(self, body: Mapping[str, Any]) -> bool:
-        """Could a cut thought of this request go on to its answer? Not several at once, not in a framed format, not
-        where no worker can."""
-        if (body.get("n") or 1) > 1 or self.profile.format.framing is not None:
-            return False
-        asked = [worker.capabilities for worker in self.workers if worker.capabilities is not None]
-        can = not asked or any(known.continues is not Continues.NOT for known in asked)
-        return can and self.dialect.can_continue(body)
-
-    def native_cap_failed(self, worker: Worker | None) -> None:
-        """A worker refused or overran the cap it was told: from now on this pool's thoughts are cut."""
-        if worker is not None and worker.capabilities is not None:
+    def note_overrun(self, worker: Worker) -> None:
+        """It refused or overran the cap it was told: its thoughts are cut from now on."""
+        if worker.capabilities is not None:
             worker.capabilities = replace(worker.capabilities, native_cap=False)
-        if not self._has_overrun:
-            self._has_overrun = True
-            name = worker.name if worker is not None else ""
-            log.warning("native cap not honoured, cutting from now on", pool=self.name, worker=name)
+        if not worker.has_overrun:
+            worker.has_overrun = True
+            log.warning("native cap not honoured, cutting from now on", pool=self.name, worker=worker.name)
 
     def adopt(self, name: str, url: str) -> None:
         """Take in a worker that is not in the config: the embedded engine's, once it listens."""
         self.close()
         self.workers = [connect(name, url, self.config)]
 
-    def pick(self, tried: Collection[Worker] = ()) -> Worker:
-        """The next ready worker, one not yet tried if there is any. Raises ApiError (503)."""
+    def note_state(self) -> None:
+        """A worker's state has changed."""
+        if self.is_ready:
+            self._got_ready.set()
+        else:
+            self._got_ready.clear()
+
+    async def wait_ready(self, patience: float) -> None:
+        """Until a worker is ready, `patience` seconds at most. Raises ApiError (503); at once where none can come."""
+        if self.is_ready:
+            return
+        if self.problem or not patience:
+            raise self.unavailable()
+        try:
+            async with asyncio.timeout(patience):
+                await self._got_ready.wait()
+        except TimeoutError:
+            raise self.unavailable() from None
+
+    def pick(self, tried: Collection[Worker] = (), fits: Callable[[Worker], bool] | None = None) -> Worker:
+        """The next ready worker: one not yet tried, and one that fits, if there is any. Raises ApiError (503)."""
         ready = [worker for worker in self.workers if worker.is_ready]
         fresh = [worker for worker in ready if worker not in tried] or ready
+        if fits is not None:
+            fresh = [worker for worker in fresh if fits(worker)] or fresh
         if not fresh:
             raise self.unavailable()
         self._turn += 1
@@ -137,3 +173,9 @@ def _format_of(name: str | None, model: str, own: Mapping[str, Format]) -> Forma
 
 def _short(url: str) -> str:
     return url.split("://", 1)[-1]
+
+
+def _deadlines(config: PoolConfig) -> Deadlines:
+    told = config.timeouts
+    thought = 0.9 * told.total if told.thought is None else min(told.thought, told.total)
+    return Deadlines(told.queue, told.first_token, told.idle, thought, told.total)

@@ -21,7 +21,7 @@ class State(StrEnum):
 class Worker:
     """Mutable on the event loop only. `in_flight` counts legs this gateway has running there."""
 
-    __slots__ = ("capabilities", "client", "failures", "in_flight", "name", "reason", "state", "url")
+    __slots__ = ("capabilities", "client", "failures", "has_overrun", "in_flight", "name", "reason", "state", "url")
 
     def __init__(self, name: str, url: str, client: Client) -> None:
         self.name = name
@@ -33,6 +33,8 @@ class Worker:
         self.in_flight = 0
         self.capabilities: Capabilities | None = None
         """What it can do, once it was asked."""
+        self.has_overrun = False
+        """Was it seen not to keep to a cap it was told? It is not told one again."""
 
     @property
     def is_ready(self) -> bool:

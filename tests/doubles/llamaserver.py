@@ -70,7 +70,8 @@ class LlamaDouble(Double):
     async def _chat(self, exchange: Exchange, wire: Wire) -> None:
         body = read_body(self, exchange, chat=True, foreign=self.foreign)
         turn = self._turn(body)
-        voice = ChatVoice(self._name(), body.get("model") or self.model)
+        timings = bool(body.get("timings_per_token"))
+        voice = ChatVoice(self._name(), body.get("model") or self.model, timings=timings)
         await self._speak(exchange, wire, body, turn, voice, split=True)
 
     def _turn(self, body: dict[str, Any]) -> Turn:
@@ -121,9 +122,21 @@ class LlamaDouble(Double):
             turn=turn,
             split=split if script.format == "auto" else script.format == "split",
             seam=voice.seam,
+            tools=bool(body.get("tools")) and "messages" in body,
             max_tokens=limit_of(body),
         )
-        await speak(self, Job(exchange, wire, voice, plan, stream, usage, told_throughout=not usage))
+        await speak(
+            self,
+            Job(
+                exchange,
+                wire,
+                voice,
+                plan,
+                stream,
+                usage,
+                told_throughout=not usage or bool(body.get("timings_per_token")),
+            ),
+        )
 
     def _name(self) -> str:
         return f"chatcmpl-{secrets.token_hex(16)}"

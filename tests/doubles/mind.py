@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count as count_up
 from typing import Any, Final, Literal
 
-from tests.doubles.script import Script, answer_token, proof, think_token
+from tests.doubles.script import Script, answer_token, call_arguments, proof, think_token
 
 OPEN: Final = "<think>"
 CLOSE: Final = "</think>"
@@ -16,7 +16,7 @@ HEAD: Final = "<|im_start|>"
 TAIL: Final = "<|im_end|>"
 _PIECE: Final = re.compile(r"</?think>|<\|im_start\|>|<\|im_end\|>|\n| ?[^\s<]+|\s|<")
 
-Kind = Literal["think", "mark", "answer"]
+Kind = Literal["think", "mark", "answer", "call"]
 
 
 class Vocabulary:
@@ -115,6 +115,8 @@ def tokens(script: Script, turn: Turn, *, budget: int | None = None) -> Iterator
     proven = proof(script.key, whole)
     for i in range(start.answer, script.ans):
         yield Piece("answer", answer_token(script.key, proven, i))
+    if script.calls:
+        yield Piece("call", call_arguments(script.key, proven))
 
 
 def render(messages: Sequence[dict[str, Any]], *, thinking: bool, opens: bool, generation: bool = True) -> str:

@@ -56,6 +56,8 @@ class Script:
     loop_after: int | None = None
     """From this thought token on, the same `loop_period` words come again and again."""
     loop_period: int = 7
+    calls: int = 0
+    """1: after its answer the model calls a tool; parsed on a chat route with tools, text elsewhere."""
     quits: int = 0
     """1: stop in mid-thought, with the finish reason of a good end."""
     times: int = 0
@@ -152,6 +154,15 @@ def answer_token(key: str, proven: str, i: int) -> str:
     if i == 0:
         return f"Answer({proven}):"
     return f" {word(key, 'answer', proven, i)}{i}{'.' if i % 8 == 7 else ''}"
+
+
+def call_arguments(key: str, proven: str) -> str:
+    """The JSON arguments of the tool call that `key` makes after a thought with this proof."""
+    return f'{{"proof":"{proven}","of":"{key}"}}'
+
+
+def expected_call(key: str, thought_given: str) -> str:
+    return call_arguments(key, proof(key, thought_given))
 
 
 def expected_answer(key: str, thought_given: str, count: int = ANSWER_TOKENS) -> str:

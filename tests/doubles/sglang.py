@@ -133,6 +133,7 @@ class SglangDouble(Double):
             split=split if script.format == "auto" else script.format == "split",
             seam=voice.seam,
             budget=asked if self.strict and turn.thinking and split else None,
+            tools=bool(body.get("tools")) and "messages" in body,
             max_tokens=limit_of(body) or None,
         )
         await speak(self, Job(exchange, wire, voice, plan, stream, usage, continuous, n=body.get("n") or 1))

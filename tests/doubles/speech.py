@@ -113,7 +113,8 @@ def _note_start(double: Double, job: Job) -> None:
     start = start_of(job.script, turn)
     exchange.thought_given, exchange.ours_given, exchange.added = turn.thought, start.think, start.added
     exchange.lead_in = "" if start.answer else turn.answer
-    if turn.thought.strip() and start.think < min(2, len(turn.thought.split())):
+    is_probe = job.plan.max_tokens == 1
+    if not is_probe and turn.thought.strip() and start.think < min(2, len(turn.thought.split())):
         double.violate("foreign-thought", f"{job.script.key} was to continue {turn.thought[:60]!r}")
 
 

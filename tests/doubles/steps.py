@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from tests.doubles.mind import CLOSE, OPEN, VOCABULARY, Piece, Turn, tokens
 from tests.doubles.script import Script
@@ -22,6 +22,8 @@ class Step:
     reasoning: int = 0
     """Tokens an honest engine counts as reasoning: the thought and the white space around it."""
     ids: list[int] = field(default_factory=list[int])
+    call: str = ""
+    """The arguments of a tool call, as JSON text."""
 
     @property
     def side(self) -> Side | None:
@@ -52,6 +54,16 @@ class Plan:
     seam: tuple[str, str] = ("\n", "\n\n")
     budget: int | None = None
     max_tokens: int | None = None
+    tools: bool = False
+    """A tool parser is at work."""
+
+
+def call_deltas(step: Step) -> list[dict[str, Any]]:
+    """The deltas of a tool call as every engine's parser gives them: its name, then its arguments."""
+    if not step.call:
+        return []
+    named = {"id": "call-1", "type": "function", "index": 0, "function": {"name": "f", "arguments": ""}}
+    return [{"tool_calls": [named]}, {"tool_calls": [{"index": 0, "function": {"arguments": step.call}}]}]
 
 
 class Choice:
@@ -79,7 +91,18 @@ class Choice:
             if plan.max_tokens is not None and spoken > plan.max_tokens:
                 self.reason = "length"
                 return
+            if piece.kind == "call":
+                yield _call(piece, ids, parsed=plan.tools)
+                self.reason = "tool_calls" if plan.tools else self.reason
+                return
             yield from _raw(piece, ids) if not plan.split else _split(piece, ids, plan.seam)
+
+
+def _call(piece: Piece, ids: list[int], *, parsed: bool) -> Step:
+    if parsed:
+        return Step(answer=1, ids=ids, call=piece.text)
+    text = f'<tool_call>\n{{"name": "f", "arguments": {piece.text}}}\n</tool_call>'
+    return Step([("answer", text)], answer=1, ids=ids)
 
 
 def _raw(piece: Piece, ids: list[int]) -> Iterator[Step]:
@@ -120,7 +143,7 @@ def _grouped(steps: Iterator[Step], script: Script) -> Iterator[Step]:
 
 
 def _joins(group: Step, step: Step, script: Script) -> bool:
-    if script.per_event == 1 and not script.mixed:
+    if step.call or group.call or (script.per_event == 1 and not script.mixed):
         return False
     if step.side is None or group.side is None:
         return True

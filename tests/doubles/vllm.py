@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from tests.doubles.engine import Double, Handler, Refused, answer_json, dumps
 from tests.doubles.exchange import Exchange
-from tests.doubles.mind import VOCABULARY, Turn, read_prefix, render, text_of, turn_of_prompt
+from tests.doubles.mind import CLOSE, HEAD, VOCABULARY, Turn, read_prefix, render, text_of, turn_of_prompt
 from tests.doubles.request import (
     chat_turn,
     choose_script,
@@ -33,19 +33,35 @@ NOT_COMPATIBLE: Final = (
     "the model to continue the final message, and add_generation_prompt when you want to add a header that will prompt "
     "it to start a new assistant message instead."
 )
+NOT_THERE: Final = (
+    "continue_final_message is set but the final message does not appear in the chat after applying the chat template!"
+)
 EFFORTS: Final = frozenset(["none", "minimal", "low", "medium", "high", "xhigh", "max"])
 
 
 class VllmDouble(Double):
-    """`parser`: started with --reasoning-parser. `overruns`: takes a thinking budget and does not keep to it."""
+    """`parser`: started with --reasoning-parser. `overruns`: takes a thinking budget and does not keep to it. `drops`:
+    its template drops the thought of an assistant's message, as DeepSeek-R1's does. `misfiles`: its parser calls a
+    continued answer thought."""
 
     kind: ClassVar[str] = "vllm"
     foreign: ClassVar[frozenset[str]] = frozenset({"thinking_budget_tokens", "custom_params"})
 
-    def __init__(self, model: str = "double", *, parser: bool = True, overruns: bool = False, **more: Any) -> None:
+    def __init__(
+        self,
+        model: str = "double",
+        *,
+        parser: bool = True,
+        overruns: bool = False,
+        drops: bool = False,
+        misfiles: bool = False,
+        **more: Any,
+    ) -> None:
         super().__init__(model, **more)
         self.parser = parser
         self.overruns = overruns
+        self.drops = drops
+        self.misfiles = misfiles
         self._names = count(1)
 
     def routes(self) -> dict[tuple[str, str], Handler]:
@@ -88,6 +104,7 @@ class VllmDouble(Double):
             parser=self.parser,
             ids=bool(body.get("return_token_ids")),
             prompt_ids=prompt_ids,
+            misfiles=self.misfiles and turn.closed,
         )
         await self._speak(exchange, wire, body, turn, voice, split=self.parser)
 
@@ -104,6 +121,9 @@ class VllmDouble(Double):
             return chat_turn(messages, thinking=thinking, opens=self.opens)
         if last.get("role") != "assistant":
             self.violate("continue-flags", "continue_final_message after a message that is not the assistant's")
+        if self.drops and CLOSE in text_of(last):
+            self.violate("lost-thought", "this template drops the thought of a continued message")
+            raise Refused(400, NOT_THERE)
         turn = chat_turn(messages[:-1], thinking=thinking, opens=False)
         turn.user = last_user(messages)
         read_prefix(turn, text_of(last))
@@ -148,6 +168,7 @@ class VllmDouble(Double):
             split=split if script.format == "auto" else script.format == "split",
             seam=voice.seam,
             budget=None if self.overruns or budget == -1 else budget,
+            tools=bool(body.get("tools")) and "messages" in body,
             max_tokens=limit_of(body),
         )
         job = Job(exchange, wire, voice, plan, stream, usage, continuous, n=body.get("n") or 1)
@@ -226,7 +247,13 @@ class VllmDouble(Double):
 
     async def _tokenize(self, exchange: Exchange, wire: Wire) -> None:
         body = exchange.json
-        if "messages" in body:
+        if body.get("continue_final_message"):
+            begun = text_of(body["messages"][-1])
+            if self.drops and CLOSE in begun:
+                raise Refused(400, NOT_THERE)
+            before = render(body["messages"][:-1], thinking=True, opens=False, generation=False)
+            text = f"{before}{HEAD}assistant\n{begun}"
+        elif "messages" in body:
             text = render(
                 body["messages"],
                 thinking=thinking_wanted(body),

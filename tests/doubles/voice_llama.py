@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.doubles.engine import dumps
 from tests.doubles.speech import Usage
-from tests.doubles.steps import Choice, Side, Step
+from tests.doubles.steps import Choice, Side, Step, call_deltas
 
 FINGERPRINT = "b0-unknown"
 STREAM_HEAD = (("X-Accel-Buffering", "no"), ("Keep-Alive", "timeout=5, max=100"))
@@ -23,15 +23,17 @@ class ChatVoice:
     done_after_error = False
     usage_after_error = False
 
-    def __init__(self, name: str, model: str) -> None:
-        self.name, self.model = name, model
+    def __init__(self, name: str, model: str, *, timings: bool = False) -> None:
+        self.name, self.model, self.timings = name, model, timings
         self.created = int(time())
 
     def role(self, index: int, usage: Usage | None) -> list[str]:
         return [self._chunk([_choice(index, {"role": "assistant", "content": None})])]
 
     def delta(self, index: int, step: Step, usage: Usage | None) -> list[str]:
-        return [self._chunk([_choice(index, {_field(side): text})]) for side, text in step.parts]
+        more: dict[str, Any] = {"timings": _timings(usage)} if usage and self.timings else {}
+        deltas = [{_field(side): text} for side, text in step.parts] + call_deltas(step)
+        return [self._chunk([_choice(index, delta)], **more) for delta in deltas]
 
     def finish(self, index: int, step: Step, reason: str, usage: Usage | None) -> list[str]:
         more: dict[str, Any] = {"timings": _timings(usage)} if usage else {}

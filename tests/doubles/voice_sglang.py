@@ -10,7 +10,7 @@ from typing import Any
 from tests.doubles.engine import dumps
 from tests.doubles.mind import VOCABULARY
 from tests.doubles.speech import Usage
-from tests.doubles.steps import Choice, Side, Step
+from tests.doubles.steps import Choice, Side, Step, call_deltas
 
 EOS = 151_645
 
@@ -33,7 +33,9 @@ class ChatVoice:
         return [self._chunk(index, {"reasoning_content": None, "role": "assistant", "content": ""})]
 
     def delta(self, index: int, step: Step, usage: Usage | None) -> list[str]:
-        return [self._chunk(index, _delta(side, text), usage=usage) for side, text in step.parts]
+        deltas = [_delta(side, text) for side, text in step.parts]
+        calls = [{"role": None, "content": None, "reasoning_content": None, **call} for call in call_deltas(step)]
+        return [self._chunk(index, delta, usage=usage) for delta in (*deltas, *calls)]
 
     def finish(self, index: int, step: Step, reason: str, usage: Usage | None) -> list[str]:
         events = self.delta(index, step, usage)

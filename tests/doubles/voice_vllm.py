@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.doubles.engine import dumps
 from tests.doubles.speech import Usage
-from tests.doubles.steps import Choice, Step
+from tests.doubles.steps import Choice, Step, call_deltas
 
 FINGERPRINT = "vllm-0.32.0-1ef0c81d"
 STATUS_WORDS = {
@@ -37,8 +37,10 @@ class ChatVoice:
     done_after_error = True
     usage_after_error = False
 
-    def __init__(self, name: str, model: str, *, parser: bool, ids: bool, prompt_ids: Sequence[int]) -> None:
-        self.name, self.model, self.parser, self.ids = name, model, parser, ids
+    def __init__(
+        self, name: str, model: str, *, parser: bool, ids: bool, prompt_ids: Sequence[int], misfiles: bool = False
+    ) -> None:
+        self.name, self.model, self.parser, self.ids, self.misfiles = name, model, parser, ids, misfiles
         self.prompt_ids = list(prompt_ids) if ids else None
         self.created = int(time())
 
@@ -48,13 +50,17 @@ class ChatVoice:
         return [self._chunk([choice], **self._usage(usage), prompt_token_ids=self.prompt_ids, prompt_text=None)]
 
     def delta(self, index: int, step: Step, usage: Usage | None) -> list[str]:
+        if step.call:
+            choices = [{**self._choice(index, step), "delta": delta} for delta in call_deltas(step)]
+            choices[0]["token_ids"] = None
+            return [self._chunk([choice], **self._usage(usage)) for choice in choices]
         if not step.parts and not self.ids:
             return []
         return [self._chunk([self._choice(index, step)], **self._usage(usage))]
 
     def finish(self, index: int, step: Step, reason: str, usage: Usage | None) -> list[str]:
         events: list[str] = []
-        if reason == "stop" and step.parts:
+        if step.call or (reason == "stop" and step.parts):
             events, step = self.delta(index, step, usage), Step()
         choice = self._choice(index, step)
         ids = choice.pop("token_ids")
@@ -107,7 +113,9 @@ class ChatVoice:
         }
 
     def _choice(self, index: int, step: Step) -> dict[str, Any]:
-        said = {"content": step.text("answer"), "reasoning": step.text("think")}
+        said: dict[str, Any] = {"content": step.text("answer"), "reasoning": step.text("think")}
+        if self.misfiles:
+            said = {"content": "", "reasoning": said["reasoning"] + said["content"]}
         delta = {name: text for name, text in said.items() if text}
         return {
             "index": index,

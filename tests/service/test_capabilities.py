@@ -18,13 +18,21 @@ from tests.harness import Gateway, config, pool
 from tests.service.talk import chat, post, stream
 
 DOUBLES: dict[str, tuple[Callable[[], Double], dict[str, Any]]] = {
-    "vllm-parser": (lambda: VllmDouble("vllm-parser"), {"native_cap": True, "continues": "ids", "context": 32_768}),
-    "vllm-bare": (lambda: VllmDouble("vllm-bare", parser=False), {"native_cap": False, "continues": "ids"}),
-    "sglang-strict": (lambda: SglangDouble("sglang-strict", strict=True), {"native_cap": True, "continues": "ids"}),
-    "sglang-plain": (lambda: SglangDouble("sglang-plain"), {"native_cap": False, "continues": "ids"}),
-    "llama": (lambda: LlamaDouble("llama"), {"native_cap": False, "continues": "chat", "context": 32_768}),
-    "liar": (lambda: VllmDouble("liar", overruns=True), {"native_cap": True, "continues": "ids"}),
-    "second-liar": (lambda: VllmDouble("second-liar", overruns=True), {"native_cap": True, "continues": "ids"}),
+    "vllm-parser": (
+        lambda: VllmDouble("vllm-parser"),
+        {"native_cap": True, "paths": ["chat", "ids"], "context": 32_768},
+    ),
+    "vllm-bare": (lambda: VllmDouble("vllm-bare", parser=False), {"native_cap": False, "paths": ["chat", "ids"]}),
+    "vllm-drops": (lambda: VllmDouble("vllm-drops", drops=True), {"native_cap": True, "paths": ["ids"]}),
+    "vllm-misfiles": (lambda: VllmDouble("vllm-misfiles", misfiles=True), {"misfiles": True, "paths": ["chat", "ids"]}),
+    "sglang-strict": (
+        lambda: SglangDouble("sglang-strict", strict=True),
+        {"native_cap": True, "paths": ["chat", "chat-ids", "ids"]},
+    ),
+    "sglang-plain": (lambda: SglangDouble("sglang-plain"), {"native_cap": False}),
+    "llama": (lambda: LlamaDouble("llama"), {"native_cap": False, "paths": ["chat"], "context": 32_768}),
+    "liar": (lambda: VllmDouble("liar", overruns=True), {"native_cap": True}),
+    "second-liar": (lambda: VllmDouble("second-liar", overruns=True, drops=True), {"native_cap": True}),
 }
 
 
@@ -57,7 +65,8 @@ async def test_a_worker_is_asked_once_and_shown_with_what_it_can(
     assert {key: shown[key] for key in expected} == expected
     assert shown["version"]
     asked = [one for one in doubles[name].requests if one.path == "/v1/chat/completions" and not one.key]
-    assert len(asked) <= 1, "one token at most is generated for it"
+    assert len(asked) <= 2, "two tokens at most are generated for it"
+    assert all(one.json["max_tokens"] == 1 for one in asked)
 
 
 @pytest.mark.parametrize(

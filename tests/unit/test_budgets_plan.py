@@ -17,13 +17,23 @@ def number(cap: int) -> Intent:
     return Intent(Mode.ON, cap=cap, source="thinking_budget")
 
 
+def essence(plan: Plan) -> tuple[How, int | None, int, int | None, str]:
+    return plan.how, plan.cap, plan.reserve, plan.limit, plan.source
+
+
 @pytest.mark.parametrize(
     ("complexity", "cap"),
     [(0, 256), (0.25, 1_024), (0.5, 4_096), (0.75, 16_384), (1, 32_768), (0.125, 512), (-3, 256), (7, 32_768)],
 )
 def test_the_cap_grows_with_difficulty(complexity: float, cap: int) -> None:
     assert CAPS.at(complexity) == cap
-    assert make_plan(Intent(), POLICY, complexity=complexity, limit=None) == Plan(How.CUT, cap, 256, None, "complexity")
+    assert essence(make_plan(Intent(), POLICY, complexity=complexity, limit=None)) == (
+        How.CUT,
+        cap,
+        256,
+        None,
+        "complexity",
+    )
 
 
 def test_a_class_without_thought_is_no_trap() -> None:
@@ -42,7 +52,13 @@ def test_a_level_is_a_class(level: str, cap: int) -> None:
 
 
 def test_a_number_is_kept_to_the_token() -> None:
-    assert make_plan(number(77), POLICY, complexity=1, limit=None) == Plan(How.CUT, 77, 256, None, "thinking_budget")
+    assert essence(make_plan(number(77), POLICY, complexity=1, limit=None)) == (
+        How.CUT,
+        77,
+        256,
+        None,
+        "thinking_budget",
+    )
 
 
 def test_nobody_goes_beyond_the_operators_most() -> None:
@@ -73,7 +89,7 @@ def test_off_is_the_shortest_thought_where_it_cannot() -> None:
 def test_a_pool_without_thinking_refuses_only_those_who_want_it() -> None:
     standard = replace(POLICY, enabled=False)
     for intent in (Intent(), OFF):
-        assert make_plan(intent, standard, complexity=1, limit=None) == Plan(How.OFF, None, 256, None, "pool")
+        assert essence(make_plan(intent, standard, complexity=1, limit=None)) == (How.OFF, None, 256, None, "pool")
     with pytest.raises(IntentError) as caught:
         make_plan(number(5), standard, complexity=1, limit=None)
     assert (caught.value.param, caught.value.code) == ("thinking_budget", "thinking_not_available")
@@ -128,3 +144,23 @@ def test_a_thought_leaves_room_in_the_context_for_the_answer(room: int | None, c
 def test_the_word_is_kept_for_engines_that_take_no_number(intent: Intent, level: str | None) -> None:
     assert make_plan(intent, POLICY, complexity=0.5, limit=None).level == level
     assert make_plan(intent, replace(POLICY, can_disable=False), complexity=0.5, limit=None).level == level
+
+
+@pytest.mark.parametrize(
+    ("cap", "word"),
+    [(1, "minimal"), (256, "minimal"), (257, "low"), (4_096, "medium"), (16_384, "high"), (99_999, "xhigh")],
+)
+def test_a_model_that_heeds_words_is_told_the_one_that_fits_its_cap(cap: int, word: str) -> None:
+    assert make_plan(number(cap), replace(POLICY, max_cap=100_000), complexity=0, limit=None).effort == word
+
+
+def test_the_least_thought_is_never_more_than_the_cap() -> None:
+    policy = replace(POLICY, least=100)
+    assert make_plan(number(500), policy, complexity=0, limit=None).least == 100
+    assert make_plan(number(50), policy, complexity=0, limit=None).least == 50
+    assert make_plan(Intent(Mode.OFF, source="x"), policy, complexity=0, limit=None).least == 0
+    forced = replace(policy, can_disable=False)
+    assert make_plan(Intent(Mode.OFF, source="x"), forced, complexity=0, limit=None).least == 0, (
+        "off is no wish for more"
+    )
+    assert make_plan(Intent(), replace(policy, how=How.NONE), complexity=0, limit=None).least == 0

@@ -10,7 +10,7 @@ import pytest
 
 from budgets import How, Plan
 from gateway.config import R1_HYGIENE, EngineKind, Hygiene
-from gateway.engines import DIALECTS, Call, Prefix, Profile
+from gateway.engines import DIALECTS, Call, Path, Prefix, Profile
 from parsers import Start, lookup
 
 VLLM, SGLANG, LLAMACPP, OPENAI = (
@@ -54,7 +54,7 @@ class TestFirstLeg:
     def test_is_streamed_with_usage_whatever_the_client_wants(self, dialect: Any, fields: dict[str, Any]) -> None:
         sent = dialect.chat(body(**fields), profile(), CUT).body
         assert sent["stream"] is True
-        assert sent["stream_options"] == {"include_usage": True}
+        assert sent["stream_options"].items() >= {"include_usage": True}.items()
 
     def test_the_clients_stream_options_are_kept(self, dialect: Any) -> None:
         options = {"include_usage": False, "continuous_usage_stats": True}
@@ -111,7 +111,8 @@ class TestFirstLeg:
         )
         before = deepcopy(asked)
         call = dialect.chat(asked, profile(rules=R1_HYGIENE), plan)
-        dialect.answer(call, THOUGHT, profile(), 10)
+        for path in dialect.paths(body(), lookup("qwen3")):
+            dialect.onward(call, THOUGHT, profile(), 10, path)
         assert asked == before
 
     def test_prompt_rules_of_a_model(self, dialect: Any) -> None:
@@ -190,8 +191,7 @@ class TestOneEnginesOwn:
         assert "reasoning_effort" not in OPENAI.chat(asked, profile(), CUT).body
 
     def test_a_hosted_api_is_not_continued(self) -> None:
-        assert not OPENAI.can_continue(body())
-        assert OPENAI.answer(OPENAI.chat(body(), profile(), CUT), THOUGHT, profile(), 10) is None
+        assert OPENAI.paths(body(), lookup("qwen3")) == ()
 
 
 def answer(
@@ -202,10 +202,15 @@ def answer(
     limit: int | None = 90,
     **fields: Any,
 ) -> Call:
+    """By the most trusted path."""
+    asked = body(**fields)
+    first = dialect.chat(asked, profile(format), CUT)
+    return dialect.onward(first, prefix, profile(format), limit, dialect.paths(asked, lookup(format))[0])
+
+
+def over(dialect: Any, path: Path, prefix: Prefix = THOUGHT, *, format: str = "qwen3", **fields: Any) -> Call:  # noqa: A002
     first = dialect.chat(body(**fields), profile(format), CUT)
-    call = dialect.answer(first, prefix, profile(format), limit)
-    assert call is not None
-    return call
+    return dialect.onward(first, prefix, profile(format), 90, path)
 
 
 @by_ids
@@ -216,7 +221,8 @@ class TestAnswerByIds:
         assert "messages" not in call.body
         assert "chat_template_kwargs" not in call.body
         assert call.body["model"] == "the-model"
-        assert (call.body["stream"], call.body["stream_options"]) == (True, {"include_usage": True})
+        assert call.body["stream"] is True
+        assert call.body["stream_options"]["include_usage"] is True
 
     def test_the_prompt_is_the_chats_own_and_then_the_thought(self, dialect: Any) -> None:
         prompt, text = answer(dialect, chat_template_kwargs={"tone": "dry"}).tokenize
@@ -227,7 +233,7 @@ class TestAnswerByIds:
 
     def test_messages_are_rendered_as_the_first_leg_sent_them(self, dialect: Any) -> None:
         first = dialect.chat(body(), profile("deepseek_r1", R1_HYGIENE), CUT)
-        call = dialect.answer(first, THOUGHT, profile("deepseek_r1", R1_HYGIENE), 90)
+        call = dialect.onward(first, THOUGHT, profile("deepseek_r1", R1_HYGIENE), 90, Path.IDS)
         assert call.tokenize[0]["messages"] == first.body["messages"] != MESSAGES
         assert (call.body["temperature"], call.body["top_p"]) == (0.6, 0.95)
 
@@ -302,7 +308,7 @@ class TestAnswerByIds:
         ids=lambda fields: next(iter(fields)),
     )
     def test_a_grammar_binds_the_answer(self, dialect: Any, fields: dict[str, Any]) -> None:
-        assert dialect.can_continue(body(**fields))
+        assert dialect.paths(body(**fields), lookup("qwen3"))[0] is Path.IDS
         sent = answer(dialect, **fields).body
         assert {name: sent[name] for name in fields} == fields
 
@@ -318,24 +324,44 @@ class TestAnswerByIds:
         ],
         ids=str,
     )
-    def test_plain_text_can_be_continued(self, dialect: Any, fields: dict[str, Any]) -> None:
-        assert dialect.can_continue(body(**fields))
+    def test_plain_text_goes_on_by_ids(self, dialect: Any, fields: dict[str, Any]) -> None:
+        assert dialect.paths(body(**fields), lookup("qwen3"))[0] is Path.IDS
 
     @pytest.mark.parametrize(
         "fields",
         [
             {"tools": [{"type": "function"}]},
-            {"n": 2},
             {"logprobs": True},
-            {"continue_final_message": True, "add_generation_prompt": False},
             {"documents": [{"text": "x"}]},
             {"messages": PICTURE},
             {"messages": [{"role": "user", "content": ["odd"]}]},
         ],
         ids=str,
     )
-    def test_what_ids_cannot_carry_is_not_continued(self, dialect: Any, fields: dict[str, Any]) -> None:
-        assert not dialect.can_continue(body(**fields))
+    def test_what_bare_ids_cannot_carry_takes_the_next_path(self, dialect: Any, fields: dict[str, Any]) -> None:
+        paths = dialect.paths(body(**fields), lookup("qwen3"))
+        assert Path.IDS not in paths
+        assert Path.CHAT in paths
+
+    def test_what_the_client_itself_continues_is_left_alone(self, dialect: Any) -> None:
+        asked = body(continue_final_message=True, add_generation_prompt=False)
+        assert dialect.paths(asked, lookup("qwen3")) == ()
+
+    def test_a_framed_thought_goes_on_by_ids_or_not_at_all(self, dialect: Any) -> None:
+        harmony = lookup("harmony")
+        assert dialect.paths(body(), harmony) == (Path.IDS,)
+        assert dialect.paths(body(tools=[{"type": "function"}]), harmony) == ()
+        _, text = answer(dialect, format="harmony").tokenize
+        assert text["prompt"] == (
+            "<|channel|>analysis<|message|>Rivers run.\nTime is up.\n"
+            "<|end|><|start|>assistant<|channel|>final<|message|>"
+        )
+        assert answer(dialect, format="harmony").body["skip_special_tokens"] is False
+
+    def test_a_thought_that_goes_on_is_left_open(self, dialect: Any) -> None:
+        call = answer(dialect, Prefix("Rivers run.\nWait", is_open=True))
+        assert call.tokenize[-1]["prompt"] == "<think>\nRivers run.\nWait"
+        assert call.start is Start.OPEN
 
 
 def test_only_vllm_is_told_to_open_the_assistants_turn() -> None:
@@ -355,11 +381,10 @@ class TestAnswerOverChat:
 
     def test_everything_else_is_as_in_the_first_leg(self) -> None:
         fields = {"tools": [{"type": "function"}], "response_format": {"type": "json_object"}, "temperature": 0}
-        assert LLAMACPP.can_continue(body(**fields))
+        assert LLAMACPP.paths(body(**fields), lookup("qwen3")) == (Path.CHAT,)
         first = LLAMACPP.chat(body(**fields), profile(), CUT)
         before = deepcopy(first.body)
-        call = LLAMACPP.answer(first, THOUGHT, profile(), None)
-        assert call is not None
+        call = LLAMACPP.onward(first, THOUGHT, profile(), None, Path.CHAT)
         assert first.body == before
         changed = {"messages", "continue_final_message", "add_generation_prompt"}
         assert {name: value for name, value in call.body.items() if name not in changed} == {
@@ -371,3 +396,47 @@ class TestAnswerOverChat:
         sent = answer(LLAMACPP, limit=90, **fields).body
         assert sent["max_tokens"] == 90
         assert "max_completion_tokens" not in sent
+
+    def test_a_thought_that_goes_on_is_named_so(self) -> None:
+        call = answer(LLAMACPP, Prefix("Rivers run.\nWait", is_open=True))
+        assert call.body["continue_final_message"] == "reasoning_content"
+        assert call.start is Start.OPEN
+
+    @pytest.mark.parametrize("format", ["qwen3", "deepseek_r1"])
+    def test_on_vllm_the_whole_turn_stands_in_the_message(self, format: str) -> None:  # noqa: A002
+        tools = [{"type": "function"}]
+        call = over(VLLM, Path.CHAT, Prefix("Rivers run.\n", "In short:"), format=format, tools=tools, seed=7)
+        last = {"role": "assistant", "content": "<think>\nRivers run.\n</think>\n\nIn short:"}
+        assert call.body["messages"] == [*MESSAGES, last]
+        assert (call.body["continue_final_message"], call.body["add_generation_prompt"]) == (True, False)
+        assert (call.body["tools"], call.body["max_tokens"], call.body["seed"]) == (tools, 90, 8)
+        assert (call.path, call.start, call.tokenize) == ("/v1/chat/completions", Start.CLOSED, ())
+
+    def test_on_vllm_the_answer_is_not_told_the_cap(self) -> None:
+        first = VLLM.chat(body(tools=[{}]), profile(), NATIVE)
+        assert "thinking_token_budget" in first.body
+        assert "thinking_token_budget" not in VLLM.onward(first, THOUGHT, profile(), 90, Path.CHAT).body
+
+    def test_on_sglang_the_template_opens_the_turn_where_it_opens_the_thought(self) -> None:
+        opened = over(SGLANG, Path.CHAT, format="deepseek_r1", messages=PICTURE).body["messages"][-1]
+        assert opened["content"].startswith("Rivers run.\n")
+        closed = over(SGLANG, Path.CHAT, messages=PICTURE).body["messages"][-1]
+        assert closed["content"].startswith("<think>\nRivers run.\n")
+
+    def test_on_sglang_ids_go_beside_the_messages(self) -> None:
+        """The messages then only tell the parsers that the thought is over; ids alone are the prompt."""
+        tools = [{"type": "function"}]
+        call = over(SGLANG, Path.CHAT_IDS, Prefix("Rivers run.\n", "In short:"), tools=tools)
+        assert (call.path, call.ids_field) == ("/v1/chat/completions", "input_ids")
+        assert call.body["messages"][-1] == {"role": "assistant", "content": "</think>\n\nIn short:"}
+        assert call.body["continue_final_message"] is True
+        assert call.body["chat_template_kwargs"] == {"enable_thinking": False}
+        prompt, text = call.tokenize
+        assert (prompt["messages"], prompt["tools"]) == (MESSAGES, tools)
+        assert prompt["chat_template_kwargs"] == {"enable_thinking": True}
+        assert text["prompt"] == "<think>\nRivers run.\n</think>\n\nIn short:"
+
+    def test_on_sglang_the_budget_ends_with_the_thought(self) -> None:
+        first = SGLANG.chat(body(tools=[{}], custom_params={"mine": 1}), profile(), NATIVE)
+        assert first.body["custom_params"] == {"mine": 1, "thinking_budget": 40}
+        assert SGLANG.onward(first, THOUGHT, profile(), 90, Path.CHAT_IDS).body["custom_params"] == {"mine": 1}

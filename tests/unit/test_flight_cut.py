@@ -142,11 +142,27 @@ async def test_words_that_were_said_are_not_said_again_after_a_second_thought() 
     assert bench.clients[0].asked[2].body["messages"][-1]["content"] == "So: It is"
 
 
-async def test_where_nothing_can_continue_a_cut_is_a_length() -> None:
-    bench = Bench([stream(ROLE, thoughts("a", "b"))], plan=capped(1), engine=EngineKind.OPENAI)
+async def test_a_cut_that_leaves_no_token_for_an_answer_is_a_length() -> None:
+    bench = Bench([stream(ROLE, thoughts("a", "b"))], plan=capped(1, limit=1))
     entry = await bench.fly()
     assert ([f.reason for f in bench.sink.landings[0].finishes], entry.outcome) == (["length"], Outcome.LENGTH)
     assert bench.said(Field.REASONING) == "a"
+
+
+async def test_where_nothing_can_continue_nothing_is_cut() -> None:
+    """A plan is made before a worker is picked; the one that is picked has the last word."""
+    whole = stream(ROLE, thoughts("a", "b"), words("c"), end(completion=3))
+    bench = Bench([whole], plan=capped(1), engine=EngineKind.OPENAI)
+    await bench.fly()
+    assert (bench.said(Field.REASONING), bench.said(Field.CONTENT)) == ("ab", "c")
+    assert bench.report["how"] == How.NONE
+
+
+async def test_a_number_that_no_worker_can_hold_any_more_is_refused() -> None:
+    bench = Bench([], plan=capped(1), engine=EngineKind.OPENAI, body={"thinking_budget": 1})
+    await bench.fly()
+    [error] = bench.sink.errors
+    assert (error.status, error.code, error.param) == (400, "unsupported_value", "thinking_budget")
 
 
 async def test_the_answer_leg_may_go_elsewhere() -> None:

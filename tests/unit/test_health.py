@@ -13,14 +13,14 @@ from pydantic import SecretStr
 
 from gateway.config import EngineKind, Health
 from gateway.config import Pool as PoolConfig
-from gateway.engines.capabilities import Capabilities, Continues
+from gateway.engines.capabilities import Capabilities, Path
 from gateway.pools import Pool, State, Worker
 from gateway.pools.health import HealthWatch
 from tests.rawengine import until
 
 
 class Stub:
-    """Answers GETs by path with (status, body); a path that is missing closes the connection."""
+    """Answers by path with (status, body); a path that is missing closes the connection."""
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[int, Any]] = {"/health": (200, {}), "/v1/models": (200, {"data": [{"id": "m"}]})}
@@ -34,6 +34,10 @@ class Stub:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 path = head.split(" ")[1]
+                lengths = [
+                    line.split(":")[1] for line in head.lower().split("\r\n") if line.startswith("content-length")
+                ]
+                await reader.readexactly(int(lengths[0]) if lengths else 0)
                 self.seen.append(path)
                 self.keys |= {line for line in head.split("\r\n") if line.lower().startswith("authorization")}
                 if path not in self.answers:
@@ -153,9 +157,12 @@ async def test_a_probe_without_an_answer_is_no_verdict_and_is_tried_again() -> N
         await until(lambda: worker.is_ready and stub.seen.count("/version") >= 2)
         assert worker.capabilities is None
         stub.answers |= {"/version": (200, {"version": "9"}), "/tokenize": (200, {"tokens": [1]})}
+        stub.answers["/detokenize"] = (404, {})
         stub.answers["/v1/chat/completions"] = (400, {"error": {"message": "thinking_token_budget"}})
         await until(lambda: worker.capabilities is not None)
-        assert worker.capabilities == Capabilities(native_cap=False, continues=Continues.IDS, version="9")
+        counted = dict.fromkeys(worker.capabilities.counted, 1)
+        assert worker.capabilities == Capabilities(paths=frozenset({Path.IDS}), version="9", counted=counted)
+        assert len(counted) == 2, "the closing phrase, and the one to think on"
 
 
 async def test_a_worker_that_is_slow_to_answer_holds_up_no_other() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -13,10 +14,11 @@ from budgets import How
 from gateway.config import Config, EngineKind, RouteTarget, Thinking
 from gateway.config import Pool as PoolConfig
 from gateway.edge.errors import ApiError
-from gateway.engines.capabilities import Capabilities, Continues
+from gateway.engines.capabilities import Capabilities, Path
 from gateway.pools import Pool, Registry, State
 
 MESSAGES = [{"role": "user", "content": "hi"}]
+IDS = frozenset({Path.IDS})
 
 
 def config(engine: EngineKind = EngineKind.VLLM, workers: int = 3, **fields: Any) -> PoolConfig:
@@ -84,11 +86,12 @@ def test_the_engine_is_asked_for_its_own_name_of_the_model() -> None:
         (EngineKind.VLLM, False, {}, How.CUT),
         (EngineKind.VLLM, True, {}, How.NATIVE),
         (EngineKind.VLLM, True, {"n": 2}, How.NATIVE),
-        (EngineKind.VLLM, False, {"n": 2}, How.NONE),
-        (EngineKind.VLLM, False, {"tools": [{}]}, How.NONE),
+        (EngineKind.VLLM, False, {"n": 2}, How.CUT),
+        (EngineKind.VLLM, False, {"tools": [{}]}, How.CUT),
+        (EngineKind.VLLM, False, {"continue_final_message": True}, How.NONE),
         (EngineKind.SGLANG, True, {}, How.NATIVE),
         (EngineKind.LLAMACPP, False, {"tools": [{}]}, How.CUT),
-        (EngineKind.LLAMACPP, False, {"n": 2}, How.NONE),
+        (EngineKind.LLAMACPP, False, {"n": 2}, How.CUT),
         (EngineKind.OPENAI, True, {}, How.NONE),
     ],
 )
@@ -101,8 +104,7 @@ def test_the_means_of_enforcing_depend_on_engine_and_request(
 
 def test_a_native_cap_that_failed_is_not_used_again() -> None:
     found = pool(thinking=Thinking(native_cap=True))
-    found.native_cap_failed(None)
-    found.native_cap_failed(found.workers[0])
+    found.note_overrun(found.workers[0])
     assert found.policy({"messages": MESSAGES}).how is How.CUT
 
 
@@ -110,9 +112,10 @@ def test_a_native_cap_that_failed_is_not_used_again() -> None:
     ("known", "how"),
     [
         ((None,), How.CUT),
-        ((Capabilities(native_cap=True, continues=Continues.IDS),), How.NATIVE),
-        ((Capabilities(native_cap=True), Capabilities(native_cap=False, continues=Continues.IDS)), How.CUT),
-        ((Capabilities(native_cap=True), None), How.NATIVE),
+        ((Capabilities(native_cap=True, paths=IDS),), How.NATIVE),
+        ((Capabilities(native_cap=True), Capabilities(native_cap=False, paths=IDS)), How.CUT),
+        ((Capabilities(native_cap=True), None), How.CUT),
+        ((Capabilities(native_cap=True), Capabilities(native_cap=True)), How.NATIVE),
         ((Capabilities(),), How.NONE),
     ],
 )
@@ -125,12 +128,47 @@ def test_what_the_workers_can_do_decides_where_nothing_is_configured(
     assert found.policy({"messages": MESSAGES}).how is how
 
 
-def test_a_worker_that_failed_is_marked() -> None:
+def test_one_that_overran_is_cut_and_the_others_are_not() -> None:
+    found = pool(workers=2)
+    for worker in found.workers:
+        worker.capabilities = Capabilities(native_cap=True, paths=IDS)
+    found.note_overrun(found.workers[0])
+    assert [found.means(worker, {"messages": MESSAGES}) for worker in found.workers] == [How.CUT, How.NATIVE]
+
+
+def test_a_request_goes_by_the_best_path_its_worker_has() -> None:
     found = pool()
-    found.workers[0].capabilities = Capabilities(native_cap=True, continues=Continues.IDS)
+    plain, tools = {"messages": MESSAGES}, {"messages": MESSAGES, "tools": [{}]}
+    worker = found.workers[0]
+    assert [found.path(worker, body) for body in (plain, tools)] == [Path.IDS, Path.CHAT], "not asked: taken for able"
+    worker.capabilities = Capabilities(paths=frozenset({Path.CHAT}))
+    assert [found.path(worker, body) for body in (plain, tools)] == [Path.CHAT, Path.CHAT]
+    assert found.path(worker, plain, resuming=True) is None, "its template would close the thought"
+    worker.capabilities = Capabilities(paths=IDS)
+    assert [found.path(worker, body) for body in (plain, tools)] == [Path.IDS, None]
+
+
+async def test_a_request_waits_a_little_for_a_worker() -> None:
+    found = pool(ready=0)
+    waiting = asyncio.create_task(found.wait_ready(60))
+    await asyncio.sleep(0)
+    found.workers[0].state = State.READY
+    found.note_state()
+    await waiting
+    found.workers[0].state = State.DOWN
+    found.note_state()
+    for patience in (0, 0.001):
+        with pytest.raises(ApiError) as refused:
+            await found.wait_ready(patience)
+        assert refused.value.status == 503
+
+
+def test_a_worker_that_failed_is_marked() -> None:
+    found = pool(workers=1)
+    found.workers[0].capabilities = Capabilities(native_cap=True, paths=IDS)
     assert found.policy({"messages": MESSAGES}).how is How.NATIVE
-    found.native_cap_failed(found.workers[0])
-    assert found.workers[0].capabilities == Capabilities(native_cap=False, continues=Continues.IDS)
+    found.note_overrun(found.workers[0])
+    assert found.workers[0].capabilities == Capabilities(native_cap=False, paths=IDS)
     assert found.policy({"messages": MESSAGES}).how is How.CUT
 
 

@@ -133,7 +133,8 @@ def test_what_hangs_on_a_choice_is_carried_once() -> None:
     assert isinstance(first, Text)
     assert isinstance(second, Text)
     assert first.extras is not None
-    assert (first.tokens, second.tokens, second.extras) == (2, None, None)
+    assert (first.tokens, second.tokens, second.extras) == (2, 0, None)
+    assert (first.ids, second.ids) == (None, None), "nobody says which id is whose"
 
 
 def test_the_stop_that_ended_an_answer_stays_with_its_finish_also_beside_a_last_word() -> None:

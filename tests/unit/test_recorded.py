@@ -17,7 +17,7 @@ from gateway.api.whole import Assembler
 from gateway.config import ReasoningOutput
 from gateway.engines import Call
 from gateway.flight import Account, Landing
-from gateway.legwatch import LegWatch, Transcript
+from gateway.legwatch import LegWatch, Orders, Transcript
 from gateway.output import Output
 from gateway.reading import AnswerReader
 from parsers import Start, lookup
@@ -31,7 +31,7 @@ def replay(stream: bytes, sizes: list[int], *, start: Start, splits: bool | None
     """(streamed, unary) messages by choice, through the same rooms a flight goes through; equal, or the test fails."""
     reader = AnswerReader(Call("/v1/chat/completions", {"tools": [{}]}, start, splits), lookup(name))
     told = Transcript()
-    watch = LegWatch(told, cap=None, native=False, choices=2)
+    watch = LegWatch(told, Orders(), choices=2)
     emitter, assembler = Emitter("m", Output(ReasoningOutput.REASONING_CONTENT)), None
     streamed, at = b"", 0
     for size in (*sizes, len(stream)):
