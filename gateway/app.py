@@ -30,6 +30,7 @@ from gateway.edge.request_id import request_id
 from gateway.embedded_pools import run_embedded
 from gateway.observe.metrics import Metrics
 from gateway.pools import Registry
+from gateway.pools.departures import DepartureWatch
 from gateway.pools.health import HealthWatch
 from gateway.routing import Routing
 from gateway.service import Service
@@ -59,10 +60,10 @@ class Thinkgate:
         service.routing.warm_up()
         try:
             async with run_embedded(service), asyncio.TaskGroup() as group:
-                watches = [
-                    group.create_task(HealthWatch(pool, service.note_worker).run())
-                    for pool in service.registry.pools.values()
-                ]
+                pools = service.registry.pools.values()
+                health = [HealthWatch(pool, service.note_worker) for pool in pools]
+                departures = [DepartureWatch(pool, service.note_departure) for pool in pools]
+                watches = [group.create_task(watch.run()) for watch in (*health, *departures)]
                 try:
                     yield
                 finally:

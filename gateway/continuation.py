@@ -83,9 +83,10 @@ def to_answer(now: Situation, *, keep: int | None = None) -> Continuation | None
     thought = trim_thought(whole) if keep is None else whole[:keep].rstrip()
     known = _known_ids(now, thought, closing)
     prefix = Prefix(thought + closing, said or lead_in, known)
-    words = ((Field.REASONING, phrase), (Field.CONTENT, lead_in))
+    shown = _shown(whole, phrase)
+    words = ((Field.REASONING, shown), (Field.CONTENT, lead_in))
     spoken: list[Delta] = [Text(0, field, text) for field, text in words if text]
-    return Continuation(prefix, None if room is None else room - sum(costs), spoken, phrase, costs[0], costs[1])
+    return Continuation(prefix, None if room is None else room - sum(costs), spoken, shown, costs[0], costs[1])
 
 
 def to_more_thought(now: Situation) -> Continuation | None:
@@ -97,9 +98,17 @@ def to_more_thought(now: Situation) -> Continuation | None:
     room = None if now.plan.limit is None else now.plan.limit - now.used - cost
     if room is not None and room <= now.plan.reserve:
         return None
-    thought = "".join(now.told.thought).rstrip()
+    whole = "".join(now.told.thought)
+    thought, shown = whole.rstrip(), _shown(whole, phrase)
     prefix = Prefix(thought + phrase, known=_known_ids(now, thought, phrase), is_open=True)
-    return Continuation(prefix, room, [Text(0, Field.REASONING, phrase)], phrase, cost, 0)
+    return Continuation(prefix, room, [Text(0, Field.REASONING, shown)], shown, cost, 0)
+
+
+def _shown(thought: str, phrase: str) -> str:
+    """The phrase as the client gets it: without the line ends that it has seen already."""
+    seen = len(thought) - len(thought.rstrip("\n"))
+    ends = len(phrase) - len(phrase.lstrip("\n"))
+    return phrase[min(seen, ends) :]
 
 
 def _known_ids(now: Situation, thought: str, closing: str) -> KnownIds | None:

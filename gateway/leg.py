@@ -99,7 +99,7 @@ class Leg:
         if self._is_let_go:
             return
         self._is_let_go = True
-        self.worker.in_flight -= 1
+        self.worker.let_go(aborted=how is End.ABANDONED and self._response is not None and not self._reader.is_over)
         if self._response is not None:
             self._response.end(how)
 

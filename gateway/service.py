@@ -93,6 +93,13 @@ class Service:
         self.metrics.worker_ready.labels(pool.name, worker.name).set(worker.is_ready)
         self.metrics.worker_transitions.labels(pool.name, worker.name, worker.state).inc()
 
+    def note_departure(self, pool: Pool, worker: Worker, seconds: float, has_gone: bool) -> None:
+        """A worker's aborted legs are gone, or were given up on."""
+        if has_gone:
+            self.metrics.abort_seconds.labels(pool.name).observe(seconds)
+        else:
+            self.metrics.aborts_lingering.labels(pool.name, worker.name).inc()
+
     @property
     def is_ready(self) -> bool:
         """May a load balancer send requests? One ready worker will do: a pool that is down answers for itself."""
@@ -131,6 +138,7 @@ def worker_rows(registry: Registry) -> list[dict[str, object]]:
             "ready": worker.state is State.READY,
             "reason": worker.reason,
             "in_flight": worker.in_flight,
+            "leaving": worker.leaving,
             "capabilities": None if worker.capabilities is None else worker.capabilities.shown,
         }
         for pool in registry.pools.values()

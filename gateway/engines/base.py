@@ -94,6 +94,10 @@ class Dialect(Protocol):
         """What a worker can do, by asking it: two tokens are generated at most. `phrases` it counts, if it can."""
         ...
 
+    async def running(self, ask: Ask) -> int | None:
+        """Requests that a worker runs or holds waiting, whoever sent them; None where it does not say."""
+        ...
+
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         """The first leg of a chat request. `body` is a client's, already checked; it is not changed."""
         ...

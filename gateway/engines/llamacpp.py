@@ -17,6 +17,7 @@ from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
 from gateway.engines.capabilities import Ask, Capabilities, Path, fields_of
 from gateway.engines.ids import TOKENIZE_PATH, reseed
+from gateway.engines.load import busy_slots
 from gateway.engines.overchat import BEGUN, QUESTION, THOUGHT
 from parsers import Format, Start
 
@@ -44,6 +45,9 @@ class LlamaCppDialect:
             version=str(props.get("build_info", "")),
             counted=counted,
         )
+
+    async def running(self, ask: Ask) -> int | None:
+        return await busy_slots(ask)
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning_content")

@@ -21,6 +21,9 @@ class OpenAIDialect:
     async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:
         return Capabilities()
 
+    async def running(self, ask: Ask) -> int | None:
+        return None
+
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key=None)
         shaped.pop("chat_template_kwargs", None)

@@ -14,6 +14,7 @@ from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
 from gateway.engines.capabilities import Ask, Capabilities, Path, context_of, fields_of
 from gateway.engines.ids import by_ids, count_phrases, has_media, is_plain_text, prompt_of, written
+from gateway.engines.load import sum_of_loads
 from gateway.engines.overchat import continued
 from parsers import Format, Start
 
@@ -53,6 +54,9 @@ class SglangDialect:
             version=str(info.get("version", "")),
             counted=counted or {},
         )
+
+    async def running(self, ask: Ask) -> int | None:
+        return await sum_of_loads(ask)
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning_content")

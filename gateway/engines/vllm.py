@@ -15,6 +15,7 @@ from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
 from gateway.engines.capabilities import Ask, Capabilities, Path, context_of, fields_of
 from gateway.engines.ids import by_ids, count_phrases, is_plain_text, written
+from gateway.engines.load import sum_of_metrics
 from gateway.engines.overchat import continued, keeps_thought, misfiles
 from parsers import Format, Start
 
@@ -50,6 +51,9 @@ class VllmDialect:
             paths.add(Path.CHAT)
             files_wrongly = await misfiles(ask, profile)
         return Capabilities(native, frozenset(paths), files_wrongly, context, str(version), counted or {})
+
+    async def running(self, ask: Ask) -> int | None:
+        return await sum_of_metrics(ask, ("vllm:num_requests_running", "vllm:num_requests_waiting"))
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning")

@@ -75,6 +75,19 @@ class Metrics:
             ["pool", "worker"],
             registry=registry,
         )
+        self.abort_seconds = Histogram(
+            "thinkgate_abort_seconds",
+            "Seconds from the abort of a generation until its engine ran it no more.",
+            ["pool"],
+            buckets=DURATIONS,
+            registry=registry,
+        )
+        self.aborts_lingering = Counter(
+            "thinkgate_aborts_lingering_total",
+            "Aborts after which the engine still seemed to run the request half a minute later.",
+            ["pool", "worker"],
+            registry=registry,
+        )
         self.router_decisions = Counter(
             "thinkgate_router_decisions_total",
             "Verdicts of the classifier by route and by the tier that gave them.",

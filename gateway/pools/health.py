@@ -7,16 +7,13 @@ in a row, and comes back with one success.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import httpx
 import structlog
 
 from gateway.config import EngineKind
-from gateway.edge.request_id import HEADER as REQUEST_ID
-from gateway.edge.request_id import request_id
-from gateway.engines.capabilities import Ask
+from gateway.pools.asking import asker
 from gateway.pools.pool import Pool
 from gateway.pools.worker import State, Worker
 
@@ -66,6 +63,7 @@ class HealthWatch:
         if problem is None:
             worker.failures = 0
             self._move(worker, State.READY, "ready")
+            await self._count_strangers(worker)
             return
         worker.failures += 1
         if worker.state is not State.READY or worker.failures >= self._pool.config.health.failures:
@@ -74,12 +72,23 @@ class HealthWatch:
     async def _probe(self, worker: Worker) -> None:
         """Ask what it can do. No answer is no verdict: it may serve, and is asked again at the next poll."""
         try:
-            found = await self._pool.dialect.probe(self._asker(worker), self._pool.profile, self._pool.phrases)
+            found = await self._pool.dialect.probe(
+                asker(self._client, worker, PROBE_PATIENCE), self._pool.profile, self._pool.phrases
+            )
         except httpx.HTTPError as error:
             log.warning("could not ask a worker what it can do", worker=worker.name, problem=type(error).__name__)
             return
         worker.capabilities = found
         log.info("capabilities", pool=self._pool.name, worker=worker.name, **found.shown)
+
+    async def _count_strangers(self, worker: Worker) -> None:
+        """What it runs for others, seen while nothing of ours is on its way out."""
+        try:
+            running = await self._pool.dialect.running(asker(self._client, worker, self._pool.config.health.timeout))
+        except httpx.HTTPError:
+            return
+        if running is not None and not worker.leaving:
+            worker.strangers = max(0, running - worker.in_flight)
 
     async def _problem(self, worker: Worker) -> str | None:
         """Why the worker cannot serve, None if it can."""
@@ -101,16 +110,6 @@ class HealthWatch:
         except httpx.HTTPError as error:
             return f"its answer is broken ({type(error).__name__})"
         return None
-
-    def _asker(self, worker: Worker) -> Ask:
-        async def ask(method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
-            headers = {REQUEST_ID: request_id(None)}
-            answer = await self._client.request(
-                method, f"{worker.url}{path}", json=body, headers=headers, timeout=PROBE_PATIENCE
-            )
-            return answer.status_code, answer.content
-
-        return ask
 
     def _move(self, worker: Worker, state: State, reason: str) -> None:
         worker.reason = reason

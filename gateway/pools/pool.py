@@ -38,7 +38,9 @@ class Pool:
             rules=hygiene_for(upstream, config.hygiene),
             engine_splits=config.engine_splits,
         )
-        self.workers: list[Worker] = [connect(_short(url), url, config) for url in config.workers]
+        self.departed = asyncio.Event()
+        """Set when a leg has left one of the workers before its end."""
+        self.workers: list[Worker] = [self._connect(_short(url), url) for url in config.workers]
         self.problem = ""
         """Why there can be no worker at all; for the embedded engine, which may be missing or given up."""
         self._turn = 0
@@ -122,7 +124,12 @@ class Pool:
     def adopt(self, name: str, url: str) -> None:
         """Take in a worker that is not in the config: the embedded engine's, once it listens."""
         self.close()
-        self.workers = [connect(name, url, self.config)]
+        self.workers = [self._connect(name, url)]
+
+    def _connect(self, name: str, url: str) -> Worker:
+        worker = connect(name, url, self.config)
+        worker.departed = self.departed
+        return worker
 
     def note_state(self) -> None:
         """A worker's state has changed."""
@@ -144,11 +151,13 @@ class Pool:
             raise self.unavailable() from None
 
     def pick(self, tried: Collection[Worker] = (), fits: Callable[[Worker], bool] | None = None) -> Worker:
-        """The next ready worker: one not yet tried, and one that fits, if there is any. Raises ApiError (503)."""
+        """The next ready worker: one not yet tried, one that fits, one whose aborted legs are gone, if there is any.
+        Raises ApiError (503)."""
         ready = [worker for worker in self.workers if worker.is_ready]
         fresh = [worker for worker in ready if worker not in tried] or ready
         if fits is not None:
             fresh = [worker for worker in fresh if fits(worker)] or fresh
+        fresh = [worker for worker in fresh if not worker.leaving] or fresh
         if not fresh:
             raise self.unavailable()
         self._turn += 1

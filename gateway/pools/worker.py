@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from enum import StrEnum
 
@@ -19,9 +20,23 @@ class State(StrEnum):
 
 
 class Worker:
-    """Mutable on the event loop only. `in_flight` counts legs this gateway has running there."""
+    """Mutable on the event loop only. Legs of this gateway are `in_flight` while they run, and `leaving` from their
+    abort until the engine runs them no more; `strangers` are the requests of others it was last seen to run."""
 
-    __slots__ = ("capabilities", "client", "failures", "has_overrun", "in_flight", "name", "reason", "state", "url")
+    __slots__ = (
+        "capabilities",
+        "client",
+        "departed",
+        "failures",
+        "has_overrun",
+        "in_flight",
+        "leaving",
+        "name",
+        "reason",
+        "state",
+        "strangers",
+        "url",
+    )
 
     def __init__(self, name: str, url: str, client: Client) -> None:
         self.name = name
@@ -31,10 +46,21 @@ class Worker:
         self.reason = "not checked yet"
         self.failures = 0
         self.in_flight = 0
+        self.leaving = 0
+        self.strangers = 0
+        self.departed: asyncio.Event | None = None
+        """Set when a leg leaves, for whoever watches."""
         self.capabilities: Capabilities | None = None
         """What it can do, once it was asked."""
         self.has_overrun = False
         """Was it seen not to keep to a cap it was told? It is not told one again."""
+
+    def let_go(self, *, aborted: bool) -> None:
+        """A leg is over. One that was aborted is not gone before the engine says so."""
+        self.in_flight -= 1
+        if aborted and self.departed is not None:
+            self.leaving += 1
+            self.departed.set()
 
     @property
     def is_ready(self) -> bool:

@@ -58,6 +58,7 @@ class Double:
         self.connections: set[Connection] = set()
         self.finished: Counter[str] = Counter()
         self.generated = 0
+        self._lingering: int | None = None
         self.port = 0
         self._drop_reused = 0
         self._server: asyncio.Server | None = None
@@ -92,6 +93,15 @@ class Double:
     @property
     def aborted(self) -> list[Exchange]:
         return [exchange for exchange in self.requests if exchange.end is End.ABORTED]
+
+    @property
+    def running(self) -> int:
+        """What its gauges and slots say."""
+        return len(self.active) + (0 if self._lingering is None else len(self.aborted) - self._lingering)
+
+    def linger(self, *, on: bool) -> None:
+        """From now on, requests whose clients leave seem to run on."""
+        self._lingering = len(self.aborted) if on else None
 
     def of(self, key: str) -> list[Exchange]:
         """The generations of this key, in the order they came."""

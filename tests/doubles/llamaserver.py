@@ -181,11 +181,11 @@ class LlamaDouble(Double):
         )
 
     async def _slots(self, exchange: Exchange, wire: Wire) -> None:
-        busy = self.active
+        busy = self.running
         await answer_json(
             wire,
             [
-                {"id": i, "n_ctx": self.context, "is_processing": i < len(busy), "id_task": i if i < len(busy) else -1}
+                {"id": i, "n_ctx": self.context, "is_processing": i < busy, "id_task": i if i < busy else -1}
                 for i in range(self.slots)
             ],
         )

@@ -196,7 +196,7 @@ class SglangDouble(Double):
     async def _loads(self, exchange: Exchange, wire: Wire) -> None:
         load = {
             "dp_rank": 0,
-            "num_running_reqs": len(self.active),
+            "num_running_reqs": self.running,
             "num_waiting_reqs": 0,
             "num_used_tokens": 0,
             "max_total_num_tokens": self.context * 8,

@@ -114,7 +114,7 @@ def _note_start(double: Double, job: Job) -> None:
     exchange.thought_given, exchange.ours_given, exchange.added = turn.thought, start.think, start.added
     exchange.lead_in = "" if start.answer else turn.answer
     is_probe = job.plan.max_tokens == 1
-    if not is_probe and turn.thought.strip() and start.think < min(2, len(turn.thought.split())):
+    if not is_probe and turn.thought.strip() and start.think < 1:
         double.violate("foreign-thought", f"{job.script.key} was to continue {turn.thought[:60]!r}")
 
 

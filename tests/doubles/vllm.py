@@ -222,7 +222,7 @@ class VllmDouble(Double):
     async def _metrics(self, exchange: Exchange, wire: Wire) -> None:
         labels = f'engine="0",model_name="{self.model}"'
         lines = [
-            f"vllm:num_requests_running{{{labels}}} {len(self.active)}.0",
+            f"vllm:num_requests_running{{{labels}}} {self.running}.0",
             f"vllm:num_requests_waiting{{{labels}}} 0.0",
             f"vllm:kv_cache_usage_perc{{{labels}}} {min(1.0, len(self.active) / 100)}",
             f"vllm:num_preemptions_total{{{labels}}} 0.0",

@@ -14,7 +14,7 @@ from tests.doubles.script import expected_answer, thought
 from tests.doubles.server import Host
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
-from tests.service.talk import Stream, assert_complete, assert_error, chat, post, stream
+from tests.service.talk import Stream, assert_complete, chat, post, stream
 
 CAP = 40
 PHRASE = "Time is up; I answer now."
@@ -208,12 +208,6 @@ class TestLimits:
         assert second.lead_in == "In short:"
         assert told.answer.startswith("In short:")
         assert told.answer.removeprefix("In short:").strip() == expected_answer("lead", second.thought_given)
-
-    async def test_what_cannot_be_is_refused(self, served: Gateway) -> None:
-        """A cut thought cannot go on over token ids when there are tools; the number is not dropped in silence."""
-        tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
-        response = await post(served.url, chat("v-model", "tools", body={"thinking_budget": CAP, "tools": tools}))
-        assert_error(response, 400, "invalid_request_error")
 
     async def test_the_cut_is_counted(self, served: Gateway) -> None:
         metrics = await served.metrics()

@@ -1,0 +1,82 @@
+"""Sees to it that an aborted leg is really gone: the engine's own count is looked at before its KV counts as free.
+
+Closing a connection asks an engine to stop; some take their time, some have been seen to run on. One task a pool, which
+sleeps while nothing leaves. What follows from it (who is picked) is the pool's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+import httpx
+import structlog
+
+from gateway.pools.asking import asker
+from gateway.pools.pool import Pool
+from gateway.pools.worker import Worker
+
+log = structlog.get_logger("thinkgate.departures")
+
+FIRST_LOOK, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds between two looks, doubling from the one to the other: vLLM drops a request within 0.2 s."""
+
+PATIENCE = 30.0
+"""Seconds after which a leg that still seems to run is given up on; it is counted, and no longer waited for."""
+
+
+class DepartureWatch:
+    """`on_end` is told of every worker whose legs have gone: the seconds it took, and whether they really have."""
+
+    def __init__(self, pool: Pool, on_end: Callable[[Pool, Worker, float, bool], None]) -> None:
+        self._pool = pool
+        self._on_end = on_end
+        self._client = httpx.AsyncClient(
+            timeout=pool.config.health.timeout,
+            headers=pool.headers,
+            verify=pool.config.tls_verify,
+            trust_env=False,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        looks: dict[Worker, asyncio.Task[None]] = {}
+        try:
+            while True:
+                await self._pool.departed.wait()
+                self._pool.departed.clear()
+                for worker in self._pool.workers:
+                    look = looks.get(worker)
+                    if worker.leaving and (look is None or look.done()):
+                        looks[worker] = asyncio.create_task(self._see_off(worker))
+        finally:
+            for look in looks.values():
+                look.cancel()
+            await asyncio.gather(*looks.values(), return_exceptions=True)
+            await self._client.aclose()
+
+    async def _see_off(self, worker: Worker) -> None:
+        """Look until the engine runs no more than it should; legs that leave in the meantime are waited for too."""
+        began, pause, most = monotonic(), FIRST_LOOK, 0
+        while worker.leaving:
+            await asyncio.sleep(pause)
+            leaving = worker.leaving
+            running = await self._running(worker)
+            if running is None:  # it does not say, or not now: nothing is known of it, so nothing is held against it
+                worker.leaving = 0
+                return
+            most = max(most, running)
+            has_gone = running <= worker.in_flight + worker.strangers or running <= most - leaving
+            if has_gone or monotonic() - began > PATIENCE:
+                worker.leaving -= leaving
+                self._on_end(self._pool, worker, monotonic() - began, has_gone)
+                if not has_gone:
+                    log.warning("an aborted request seems to run on", pool=self._pool.name, worker=worker.name)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _running(self, worker: Worker) -> int | None:
+        try:
+            return await self._pool.dialect.running(asker(self._client, worker, self._pool.config.health.timeout))
+        except httpx.HTTPError:
+            return None
