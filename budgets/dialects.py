@@ -3,9 +3,8 @@
 Data only. `intent_values` reads the values, `dialects_walk` goes through a body by this table, to read and to strip;
 docs/thinking.md shows the same table, and a test holds the two together. A new dialect is one more record here.
 
-Not in here, since they are not controls of this kind: words in the prompt (`/think`, `/no_think`), what speaks to one
-model's template in its own words (`chat_template_kwargs.reasoning_effort`), and how thoughts are told
-(`reasoning_format`, `separate_reasoning`: the gateway's).
+Not in here, since they are not controls of this kind: words in the prompt (`/think`, `/no_think`), and how thoughts are
+told (`reasoning_format`, `separate_reasoning`: the gateway's).
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ class Field:
     meaning: str
     required: bool = False
     """Its reader is called even where the object does not have it."""
+    travels: bool = False
+    """It reaches the engine as well: the template it speaks to may know more words than these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,18 @@ DIALECTS: tuple[Dialect, ...] = (
         (
             Field(("enable_thinking", "thinking"), values.switch, _SWITCH),
             Field(("thinking_budget",), values.tokens, _TOKENS),
+        ),
+        places=("chat_template_kwargs",),
+    ),
+    Dialect(
+        "templates with efforts (gpt-oss, DeepSeek-V4, Hunyuan)",
+        (
+            Field(
+                ("reasoning_effort",),
+                values.level_if_known,
+                f"{_LEVEL}; other words are the template's own and say nothing here; it travels to the engine as well",
+                travels=True,
+            ),
         ),
         places=("chat_template_kwargs",),
     ),

@@ -29,7 +29,7 @@ def _tree() -> dict[str, _Node]:
             for name in _steps(place):
                 inner = inner.setdefault(name, _Node()).inner
             for control in dialect.fields:
-                for name in control.names:
+                for name in control.names if not control.travels else ():
                     inner.setdefault(name, _Node()).is_field = True
     return {**root, WRAPPER: _Node(inner=root)}
 

@@ -77,6 +77,12 @@ def level_in_any_case(value: object, param: str) -> Said | None:
     return None if word == "thinking_level_unspecified" else level(word, param)
 
 
+def level_if_known(value: object, param: str) -> Said | None:
+    """A template's argument: it may have words of its own (`no_think`), and values that are no words."""
+    word = SYNONYMS.get(value, value) if isinstance(value, str) else None
+    return level(word, param) if word == "none" or word in LEVELS else None
+
+
 def level_or_object(value: object, param: str) -> Said | None:
     return None if isinstance(value, Mapping) else level(value, param)
 

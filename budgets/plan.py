@@ -93,6 +93,8 @@ class Policy:
     answer_reserve: int
     how: How
     """The means this pool's engine has: `CUT`, `NATIVE` or `NONE`."""
+    has_switch: bool = True
+    """Does the model's template switch thinking off? Where it has none, an empty thought that is closed already does."""
     least: int = 0
     """Tokens of thought before which a model is told to think on."""
     deadlines: Deadlines = Deadlines()
@@ -106,7 +108,7 @@ class Plan:
     completion tokens of the whole flight, None when the client set none. `source`: what decided the cap. `level`: the
     effort word the client asked for, `none` for thinking off, None if it named none; for engines that take no number.
     `effort`: the word that fits the cap, for models that heed one. `least`: tokens of thought before which the model is
-    told to think on, never more than the cap.
+    told to think on, never more than the cap. `closes`: thinking is off by an empty thought that is closed already.
     """
 
     how: How
@@ -117,6 +119,7 @@ class Plan:
     level: str | None = None
     effort: str | None = None
     least: int = 0
+    closes: bool = False
     deadlines: Deadlines = Deadlines()
 
     @property
@@ -144,7 +147,8 @@ def make_plan(intent: Intent, policy: Policy, *, complexity: float, limit: int |
             )
         return Plan(How.OFF, None, reserve, limit, "pool", deadlines=policy.deadlines)
     if intent.mode is Mode.OFF and policy.can_disable:
-        return Plan(How.OFF, None, reserve, limit, intent.source, "none", deadlines=policy.deadlines)
+        closes = not policy.has_switch
+        return Plan(How.OFF, None, reserve, limit, intent.source, "none", closes=closes, deadlines=policy.deadlines)
 
     cap, source = _wanted_cap(intent, policy, complexity)
     if cap > policy.max_cap:

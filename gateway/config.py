@@ -162,7 +162,9 @@ class Thinking(Strict):
     """What a pool's model does about thinking, and how far it may go."""
 
     enabled: bool = Field(default=True, description="false: this pool answers without thinking.")
-    can_disable: bool = Field(default=True, description="false: the model thinks whether asked or not (DeepSeek-R1).")
+    can_disable: bool = Field(
+        default=True, description="false: it thinks whether asked or not; an off gets the shortest thought."
+    )
     max_cap: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=32_768, description="No request thinks longer than this many tokens, whatever it asks for."
     )

@@ -14,7 +14,7 @@ from gateway.deltas import Delta, Text
 from gateway.engines import Call, KnownIds, Path, Prefix
 from gateway.legwatch import Transcript
 from gateway.pools import Pool, Worker
-from parsers import Field
+from parsers import Field, Start
 
 _GRAMMARS = ("response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema")
 """Fields that bind the answer to a grammar: OpenAI's, vLLM's, SGLang's, llama-server's."""
@@ -102,6 +102,13 @@ def to_more_thought(now: Situation) -> Continuation | None:
     thought, shown = whole.rstrip(), _shown(whole, phrase)
     prefix = Prefix(thought + phrase, known=_known_ids(now, thought, phrase), is_open=True)
     return Continuation(prefix, room, [Text(0, Field.REASONING, shown)], shown, cost, 0)
+
+
+def past_thought(first: Call, worker: Worker, pool: Pool, plan: Plan) -> Call:
+    """A first leg that starts past an empty thought: how thinking is off where the template has no switch for it."""
+    nothing = Prefix("\n" if first.start is Start.OPEN else "\n\n")
+    path = pool.path(worker, first.body) or pool.dialect.paths(first.body, pool.profile.format)[0]
+    return pool.dialect.onward(first, nothing, pool.profile, plan.limit, path)
 
 
 def _shown(thought: str, phrase: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from budgets import How, Plan, Ruling, native_limit
 from gateway.account import Account
-from gateway.continuation import Continuation, Situation, to_answer, to_more_thought
+from gateway.continuation import Continuation, Situation, past_thought, to_answer, to_more_thought
 from gateway.deltas import Delta, Finish, Text
 from gateway.edge.errors import ApiError, bad_request, deadline_passed, engine_broke_off
 from gateway.engines import Call
@@ -138,6 +138,8 @@ class Flight:
         pool, body = self._pool, self._query.body
 
         def fits(worker: Worker) -> bool:
+            if self._plan.closes:
+                return pool.path(worker, body) is not None
             return self._plan.how is How.OFF or pool.means(worker, body) is not How.NONE
 
         def make(worker: Worker) -> Call:
@@ -145,7 +147,8 @@ class Flight:
                 self._plan = replace(self._plan, how=pool.means(worker, body))
             if self._plan.how is How.NONE and self._query.intent.cap is not None:
                 raise self._cannot_hold()
-            return pool.dialect.chat(body, pool.profile, self._plan)
+            call = pool.dialect.chat(body, pool.profile, self._plan)
+            return past_thought(call, worker, pool, self._plan) if self._plan.closes else call
 
         try:
             return self._begin(await self._launcher.launch(make, "first", fits=fits))

@@ -5,11 +5,15 @@ new code. What must not come in: parsing, and the families themselves.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from parsers.pieces import Whitespace
 
 SwitchValue = bool | int | str
+EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
+"""All words for an effort, weakest first."""
+
+_STRENGTH: Final = {word: rank for rank, word in enumerate(EFFORTS)}
 Verdict = Literal["reasoning", "content", "tool"]
 
 
@@ -86,6 +90,9 @@ class Format:
     switch_off: SwitchValue = False
     """What the arguments are set to for no thinking."""
 
+    efforts: tuple[str, ...] = ()
+    """Words the family reads as `reasoning_effort`, weakest first. Empty: it heeds none."""
+
     default_on: bool = True
     """Whether the model thinks when a request does not say."""
 
@@ -138,6 +145,12 @@ class Format:
     def closing(self) -> str:
         """What to write after a thought to go on to its answer."""
         return self.close[0] + self.answer_open if self.close else ""
+
+    def effort_for(self, level: str) -> str | None:
+        """The family's word for an effort: the weakest that is no weaker, else its strongest; None if it heeds none."""
+        asked = _STRENGTH.get(level, 0)
+        strong = (word for word in self.efforts if _STRENGTH[word] >= asked)
+        return next(strong, self.efforts[-1]) if self.efforts else None
 
     def switch_kwargs(self, on: bool) -> dict[str, SwitchValue]:
         """The template arguments that turn thinking on or off."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Final, cast
 
-from parsers.format import Format
+from parsers.format import EFFORTS, Format
 from parsers.names import UnknownFormat, lookup
 
 _FIELDS: Final = {field.name for field in fields(Format)} - {"framing"}
 _MARKERS: Final = ("open", "close", "interrupts", "content_open", "drop", "end_tokens")
-_TUPLES: Final = (*_MARKERS, "aliases", "switch")
+_TUPLES: Final = (*_MARKERS, "aliases", "switch", "efforts")
 _FLAGS: Final = {"default_on", "reopen", "needs_special_tokens"}
 _VALUES: Final = {"switch_on", "switch_off"}
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
@@ -135,6 +135,8 @@ def _check(record: Format) -> None:
     """What no single key can get wrong."""
     if bool(record.open) != bool(record.close):
         raise BadFormat("'open' and 'close' are needed both, or neither")
+    if list(record.efforts) != [word for word in EFFORTS if word in record.efforts]:
+        raise BadFormat(f"'efforts' must be some of {', '.join(EFFORTS)}, weakest first")
     seen: dict[str, str] = {}
     for key in _MARKERS:
         for marker in cast("tuple[str, ...]", getattr(record, key)):

@@ -53,6 +53,7 @@ _HY_V3: Final = Format(
     switch=("reasoning_effort",),
     switch_on="high",
     switch_off="no_think",
+    efforts=("low", "high"),
     default_on=False,
     interrupts=("<tool_calls>",),
     needs_special_tokens=True,

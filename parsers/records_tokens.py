@@ -169,6 +169,7 @@ TOKEN_RECORDS: Final[tuple[Format, ...]] = (
         open=("<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"),
         close=("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
         interrupts=("<ifm|tool_calls>",),
+        efforts=("low", "medium", "high"),
     ),
     Format(
         id="apriel",
@@ -214,6 +215,7 @@ TOKEN_RECORDS: Final[tuple[Format, ...]] = (
         whitespace="verbatim",
         needs_special_tokens=True,
         answer_open="<|start|>assistant<|channel|>final<|message|>",
+        efforts=("low", "medium", "high"),
         framing=HARMONY,
     ),
     Format(

@@ -162,7 +162,7 @@ def pool(double: Double, *more: Double, **settings: Any) -> dict[str, Any]:
         "format": "think" if double.opens else "qwen3",
         "workers": [one.url for one in (double, *more)],
         "context_window": double.context,
-        "timeouts": {"connect": 5, "first_token": 30, "idle": 30, "total": 120},
+        "timeouts": {"connect": 5, "queue": 0.2, "first_token": 30, "idle": 30, "total": 120},
         "health": {"interval": 0.5, "timeout": 2, "failures": 2},
     }
     if double.api_key:

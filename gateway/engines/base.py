@@ -115,12 +115,15 @@ class Dialect(Protocol):
         ...
 
 
-def shape_chat(body: Mapping[str, Any], profile: Profile, plan: Plan, *, thought_key: str | None) -> dict[str, Any]:
+def shape_chat(
+    body: Mapping[str, Any], profile: Profile, plan: Plan, *, thought_key: str | None, effort_in_kwargs: bool = False
+) -> dict[str, Any]:
     """What every engine is sent: the client's body in the engine's words.
 
     Always streamed, since no engine reliably notices that a unary client has gone; always with usage, since a client
     that does not ask for it must not escape the ledger. `thought_key` is the name under which the engine reads the
-    thoughts of earlier turns, None to leave them as they are.
+    thoughts of earlier turns, None to leave them as they are; `effort_in_kwargs` says that only its template knows a
+    reasoning effort.
     """
     shaped = {key: value for key, value in without_thinking_fields(body).items() if key not in output.FIELDS}
     shaped["model"] = profile.model
@@ -139,9 +142,27 @@ def shape_chat(body: Mapping[str, Any], profile: Profile, plan: Plan, *, thought
         kwargs = shaped.get("chat_template_kwargs")
         given = cast("dict[str, Any]", kwargs) if isinstance(kwargs, dict) else {}
         shaped["chat_template_kwargs"] = {**given, **_still_needed(switches, given, profile.format, plan)}
+    if plan.thinks and plan.effort is not None and (word := profile.format.effort_for(plan.effort)) is not None:
+        in_kwargs = effort_in_kwargs or "reasoning_effort" in profile.format.switch
+        _tell_effort(shaped, word, in_kwargs=in_kwargs)
     if profile.format.needs_special_tokens and profile.engine_splits is False:
         shaped.setdefault("skip_special_tokens", False)  # else the markers never reach the text that is parsed here
     return shaped
+
+
+def _tell_effort(shaped: dict[str, Any], word: str, *, in_kwargs: bool) -> None:
+    """One word in one place: SGLang lets the template's own argument win over the field."""
+    kwargs = shaped.get("chat_template_kwargs")
+    given = dict(cast("dict[str, Any]", kwargs)) if isinstance(kwargs, dict) else {}
+    given.pop("reasoning_effort", None)
+    if in_kwargs:
+        given["reasoning_effort"] = word
+    else:
+        shaped["reasoning_effort"] = word
+    if given:
+        shaped["chat_template_kwargs"] = given
+    else:
+        shaped.pop("chat_template_kwargs", None)
 
 
 def _still_needed(

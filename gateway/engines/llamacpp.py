@@ -50,7 +50,7 @@ class LlamaCppDialect:
         return await busy_slots(ask)
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
-        shaped = shape_chat(body, profile, plan, thought_key="reasoning_content")
+        shaped = shape_chat(body, profile, plan, thought_key="reasoning_content", effort_in_kwargs=True)
         stops = take_stops(shaped, plan)
         shaped["return_progress"] = True
         splits = True if profile.engine_splits is None else profile.engine_splits

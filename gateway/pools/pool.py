@@ -76,10 +76,13 @@ class Pool:
         thinking = self.config.thinking
         workers = [worker for worker in self.workers if worker.is_ready] or self.workers
         means = {self.means(worker, body) for worker in workers}
+        record = self.profile.format
+        can_close = record.framing is None and any(self.path(worker, body) is not None for worker in workers)
         how = How.NATIVE if means == {How.NATIVE} else How.CUT if means & {How.NATIVE, How.CUT} else How.NONE
         return Policy(
-            enabled=thinking.enabled and bool(self.profile.format.open),
-            can_disable=thinking.can_disable and bool(self.profile.format.switch),
+            enabled=thinking.enabled and bool(record.open),
+            can_disable=thinking.can_disable and (bool(record.switch) or can_close),
+            has_switch=bool(record.switch),
             max_cap=thinking.max_cap,
             caps=self._caps,
             answer_reserve=thinking.answer_reserve,

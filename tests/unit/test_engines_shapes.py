@@ -190,6 +190,31 @@ class TestOneEnginesOwn:
         assert "chat_template_kwargs" not in sent
         assert "reasoning_effort" not in OPENAI.chat(asked, profile(), CUT).body
 
+    @pytest.mark.parametrize(("cap", "effort", "word"), [(40, "minimal", "low"), (9_000, "high", "high")])
+    def test_a_family_that_heeds_words_is_told_the_one_that_fits_its_cap(
+        self, cap: int, effort: str, word: str
+    ) -> None:
+        plan = replace(CUT, cap=cap, effort=effort)
+        asked = body(chat_template_kwargs={"reasoning_effort": "max", "tone": "dry"})
+        for dialect in (VLLM, SGLANG):
+            sent = dialect.chat(asked, profile("harmony"), plan).body
+            assert (sent["reasoning_effort"], sent["chat_template_kwargs"]) == (word, {"tone": "dry"})
+        sent = LLAMACPP.chat(asked, profile("harmony"), plan).body
+        assert sent["chat_template_kwargs"] == {"reasoning_effort": word, "tone": "dry"}
+        assert "reasoning_effort" not in sent
+
+    def test_where_the_effort_is_the_switch_it_stays_in_its_place(self) -> None:
+        sent = VLLM.chat(body(), profile("hy_v3"), replace(CUT, effort="low")).body
+        assert sent["chat_template_kwargs"] == {"reasoning_effort": "low"}
+        assert "reasoning_effort" not in sent
+
+    def test_a_family_without_efforts_gets_none_but_keeps_its_own_argument(self) -> None:
+        sent = VLLM.chat(
+            body(chat_template_kwargs={"reasoning_effort": "odd"}), profile(), replace(CUT, effort="low")
+        ).body
+        assert sent["chat_template_kwargs"] == {"reasoning_effort": "odd", "enable_thinking": True}
+        assert "reasoning_effort" not in sent
+
     def test_a_hosted_api_is_not_continued(self) -> None:
         assert OPENAI.paths(body(), lookup("qwen3")) == ()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from budgets import How
 from gateway.config import EngineKind
 from gateway.ledger import EndedBy, Outcome
@@ -178,3 +181,50 @@ async def test_an_answer_leg_that_fails_is_one_error_after_the_thought() -> None
     entry = await bench.fly()
     assert [error.status for error in bench.sink.errors] == [400]
     assert (entry.legs, entry.reasoning) == (2, 1 + 2)
+
+
+async def test_a_call_that_the_thought_has_opened_is_not_cut_in_two() -> None:
+    call = thoughts("<tool_call>", '{"a":', "1}", "</tool_call>", " so", " on")
+    body = {"tools": [{"type": "function"}]}
+    bench = Bench([stream(ROLE, thoughts("a"), call), answer("yes")], plan=capped(2), body=body)
+    await bench.fly()
+    assert bench.said(Field.REASONING) == 'a<tool_call>{"a":1}</tool_call> Enough.'
+    assert bench.said(Field.CONTENT) == "yes"
+
+
+async def test_without_tools_a_marker_is_a_word_like_any_other() -> None:
+    bench = Bench([stream(ROLE, thoughts("a", "<tool_call>", "b")), answer("yes")], plan=capped(2))
+    await bench.fly()
+    assert bench.said(Field.REASONING) == "a<tool_call> Enough."
+
+
+async def test_a_thought_that_goes_on_after_a_call_is_ended_not_continued() -> None:
+    """The call has been told and cannot be told again; the client gets it with the reason that SDKs act on."""
+    called = chunk({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]})
+    bench = Bench([stream(ROLE, thoughts("a"), called, thoughts("b", "c", "d"))], plan=capped(3))
+    entry = await bench.fly()
+    assert [finish.reason for finish in bench.sink.landings[0].finishes] == ["tool_calls"]
+    assert entry.legs == 1
+
+
+async def test_ids_of_an_event_that_holds_both_are_nobodys() -> None:
+    """The thought's last piece came with its end marker and the first word of the answer: only what is known for sure
+    goes on as ids, the rest as text."""
+    ids: dict[str, Any] = {"prompt_token_ids": [1, 2]}
+    role = chunk({"role": "assistant", "content": ""}, **ids)
+
+    def said(delta: dict[str, str], *tokens: int) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": None, "token_ids": list(tokens)}
+        return b"data: " + json.dumps({"id": "e-1", "model": "m", "choices": [choice]}).encode() + b"\n\n"
+
+    mixed = said({"reasoning": " b.", "content": "no"}, 8, 9, 10)
+    last = stream(completion("yes"), completion("", "stop"), DONE)
+    bench = Bench(
+        [stream(role, said({"reasoning": "A"}, 7), mixed), reply({"tokens": [20]}), last],
+        plan=capped(2),
+        engine=EngineKind.VLLM,
+    )
+    await bench.fly()
+    _, text, second = bench.clients[0].asked
+    assert text.body["prompt"] == " b. Enough.</think>\n\n"
+    assert second.body["prompt"] == [1, 2, 7, 20]

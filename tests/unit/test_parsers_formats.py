@@ -241,6 +241,32 @@ def test_a_closed_thought_written_by_the_gateway_goes_on_to_its_answer(record: F
     assert "".join(piece.text for piece in pieces if piece.field is Field.CONTENT) == "the answer"
 
 
+@pytest.mark.parametrize("record", FORMATS, ids=lambda record: record.id)
+@pytest.mark.parametrize("answer", ["the answer", "Final: 4 < 5.", "\tfinally, so", "{}"])
+def test_an_answer_read_by_itself_is_shown_as_it_is(record: Format, answer: str) -> None:
+    """The leg after a cut starts past the markers, so its parser sees the bare answer and what ends a turn."""
+    ends = record.framing.end[:1] if record.framing is not None else record.end_tokens[:1]
+    machine = machine_for(record, Start.CLOSED)
+    pieces = [piece for letter in answer for piece in machine.feed(letter)]
+    pieces += [piece for end in ends for piece in machine.feed(end)] + machine.finish()
+    assert {piece.field for piece in pieces} == {Field.CONTENT}
+    assert "".join(piece.text for piece in pieces) == answer
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "word"),
+    [
+        ("harmony", "minimal", "low"),
+        ("harmony", "medium", "medium"),
+        ("harmony", "max", "high"),
+        ("hy_v3", "medium", "high"),
+        ("qwen3", "high", None),
+    ],
+)
+def test_a_family_is_told_the_weakest_of_its_words_that_is_no_weaker(name: str, level: str, word: str | None) -> None:
+    assert lookup(name).effort_for(level) == word
+
+
 @pytest.mark.parametrize("record", [record for record in FORMATS if record.open], ids=lambda record: record.id)
 @pytest.mark.parametrize("turn", ["", "…<|im_start|>assistant\n", "…<|start|>assistant", "…[/INST]"])
 def test_every_family_reads_its_markers_in_a_prompt(record: Format, turn: str) -> None:

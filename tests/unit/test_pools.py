@@ -175,7 +175,11 @@ def test_a_worker_that_failed_is_marked() -> None:
 def test_a_model_that_does_not_think_has_no_thinking_to_plan() -> None:
     assert not pool(format="none").policy({"messages": MESSAGES}).enabled
     assert not pool(thinking=Thinking(enabled=False)).policy({"messages": MESSAGES}).enabled
-    assert not pool(format="deepseek_r1").policy({"messages": MESSAGES}).can_disable
+    always = pool(format="deepseek_r1").policy({"messages": MESSAGES})
+    assert (always.can_disable, always.has_switch) == (True, False), "an empty closed thought does it"
+    own = {"messages": MESSAGES, "continue_final_message": True}
+    assert not pool(format="deepseek_r1").policy(own).can_disable, "there is no room for one"
+    assert not pool(format="harmony").policy({"messages": MESSAGES}).can_disable
 
 
 def registry() -> Registry:
