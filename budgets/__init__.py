@@ -4,6 +4,7 @@ from budgets.governor import Governor, Meter, Ruling, native_limit, split_usage
 from budgets.intent import BUDGET_HEADER, Intent, IntentError, Mode, read_intent, without_thinking_fields
 from budgets.open_call import is_inside_call
 from budgets.plan import ClassCaps, Deadlines, How, Plan, Policy, make_plan
+from budgets.tail import one_copy
 from budgets.trim import trim_thought
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "is_inside_call",
     "make_plan",
     "native_limit",
+    "one_copy",
     "read_intent",
     "split_usage",
     "trim_thought",

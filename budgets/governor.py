@@ -25,6 +25,10 @@ class Ruling(StrEnum):
     CAP = "cap"
     DEADLINE = "deadline"
     """Time is running out for the answer."""
+    LOOP = "loop"
+    """It goes round in circles."""
+    SICK = "sick"
+    """The worker says nothing but one character; nothing of it was told."""
     SHORT = "short"
     """The model ended it too early: it is to think on."""
 

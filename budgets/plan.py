@@ -94,7 +94,7 @@ class Policy:
     how: How
     """The means this pool's engine has: `CUT`, `NATIVE` or `NONE`."""
     has_switch: bool = True
-    """Does the model's template switch thinking off? Where it has none, an empty thought that is closed already does."""
+    """Does the template switch thinking off? Where it does not, an empty thought that is closed already does."""
     least: int = 0
     """Tokens of thought before which a model is told to think on."""
     deadlines: Deadlines = Deadlines()

@@ -192,6 +192,30 @@ class Thinking(Strict):
     )
 
 
+class LoopAction(StrEnum):
+    """What is done about text that loops."""
+
+    OFF = "off"
+    OBSERVE = "observe"
+    RESCUE = "rescue"
+
+
+class Loops(Strict):
+    """What is done about thoughts and answers that go round in circles."""
+
+    action: LoopAction = Field(
+        default=LoopAction.RESCUE,
+        description="`rescue` cuts a loop out of a thought and goes on to the answer, and ends an answer that loops; "
+        "`observe` only counts; `off` does not look.",
+    )
+    patience: Annotated[float, Field(ge=0.5, le=20)] = Field(
+        default=1.0, description="Multiplies all limits of the detector: 2 waits for twice as many copies."
+    )
+    answer_finish: Literal["length", "stop"] = Field(
+        default="length", description="`finish_reason` of an answer that was ended because it looped."
+    )
+
+
 class Hygiene(Strict):
     """Rules a model's makers give for prompts. Applied to what the client sent, never to what it did not ask for."""
 
@@ -234,6 +258,7 @@ class Pool(Strict):
         default=None, description="Tokens of prompt and output together."
     )
     thinking: Thinking = Field(default_factory=Thinking, description="Switch and budget of thinking.")
+    loops: Loops = Field(default_factory=Loops, description="What is done about runaway text.")
     hygiene: Literal["auto", "none"] | Hygiene = Field(
         default="auto",
         description="Prompt rules; `auto` knows DeepSeek-R1 and its distills by name, `none` leaves all as sent.",
@@ -304,6 +329,9 @@ class Logs(Strict):
     format: LogFormat = Field(default=LogFormat.PRETTY, description="`pretty` for people, `json` for collectors.")
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe line that is printed."
+    )
+    loop_samples: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        default=0, description="Loops found that `/admin/loops` remembers, by fingerprint, without text; 0: none."
     )
 
 

@@ -9,12 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from budgets import Plan, trim_thought
+from budgets import How, Plan, trim_thought
 from gateway.deltas import Delta, Text
 from gateway.engines import Call, KnownIds, Path, Prefix
 from gateway.legwatch import Transcript
 from gateway.pools import Pool, Worker
 from parsers import Field, Start
+
+HEAT, DEFAULT_HEAT, PRESENCE = 0.2, 0.7, 0.5
+"""Where thinking cannot be switched off: so much more temperature (over the client's, else over a usual one), and a
+penalty on words that were said. Higher temperature hides loops, no more (arXiv 2512.12895): it is the last resort."""
 
 _GRAMMARS = ("response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema")
 """Fields that bind the answer to a grammar: OpenAI's, vLLM's, SGLang's, llama-server's."""
@@ -25,14 +29,23 @@ class Situation:
     """Where a flight stands when a leg is over: what it began with, what was told, what was used (tokens)."""
 
     first: Call
+    query: Mapping[str, Any]
+    """The client's body."""
     told: Transcript
     prompt_ids: tuple[int, ...]
     """The prompt's, where the engine told them."""
     pool: Pool
     plan: Plan
     used: int
+    reasoning: int
     worker: Worker
     """The one whose cache is warm; the gateway's phrases are counted as it counts them."""
+    can_hold: bool
+    """Can a thought that must end be followed by an answer there?"""
+
+    @property
+    def has_other_worker(self) -> bool:
+        return any(worker.is_ready and worker is not self.worker for worker in self.pool.workers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,11 @@ class Continuation:
     phrase: str
     thought_tokens: int
     answer_tokens: int
+
+    @property
+    def kind(self) -> str:
+        """As legs are counted."""
+        return "more" if self.prefix.is_open else "answer"
 
     def call_for(self, worker: Worker, now: Situation) -> Call:
         """The next leg on this worker."""
@@ -80,13 +98,42 @@ def to_answer(now: Situation, *, keep: int | None = None) -> Continuation | None
         if sum(costs) > room // 2:
             phrase, lead_in, costs = "", "", [0, 0]  # what little the client allows belongs to the answer
     whole, closing = "".join(now.told.thought), phrase or "\n"
-    thought = trim_thought(whole) if keep is None else whole[:keep].rstrip()
+    thought = _cut(whole, keep)
     known = _known_ids(now, thought, closing)
     prefix = Prefix(thought + closing, said or lead_in, known)
     shown = _shown(whole, phrase)
     words = ((Field.REASONING, shown), (Field.CONTENT, lead_in))
     spoken: list[Delta] = [Text(0, field, text) for field, text in words if text]
     return Continuation(prefix, None if room is None else room - sum(costs), spoken, shown, costs[0], costs[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Afresh:
+    """Not a continuation: the answer is asked for anew, without a thought where that can be, else with other dice."""
+
+    limit: int | None
+    kind: str = "afresh"
+
+    def call_for(self, worker: Worker, now: Situation) -> Call:
+        pool, query = now.pool, now.query
+        plan = replace(now.plan, how=How.OFF, cap=None, limit=self.limit, level="none")
+        if pool.profile.format.switch:
+            return pool.dialect.chat(query, pool.profile, plan)
+        if pool.path(worker, query) is not None and pool.profile.format.framing is None:
+            return past_thought(pool.dialect.chat(query, pool.profile, plan), worker, pool, plan)
+        heat = query.get("temperature")
+        warmer = {
+            **query,
+            "temperature": min(2.0, (heat if isinstance(heat, int | float) else DEFAULT_HEAT) + HEAT),
+            "presence_penalty": PRESENCE,
+        }
+        return pool.dialect.chat(warmer, pool.profile, replace(now.plan, limit=self.limit))
+
+
+def to_answer_afresh(now: Situation) -> Afresh | None:
+    """Once more from the prompt; None where no token is left for it."""
+    room = None if now.plan.limit is None else now.plan.limit - now.used
+    return Afresh(room) if room is None or room > 0 else None
 
 
 def to_more_thought(now: Situation) -> Continuation | None:
@@ -109,6 +156,13 @@ def past_thought(first: Call, worker: Worker, pool: Pool, plan: Plan) -> Call:
     nothing = Prefix("\n" if first.start is Start.OPEN else "\n\n")
     path = pool.path(worker, first.body) or pool.dialect.paths(first.body, pool.profile.format)[0]
     return pool.dialect.onward(first, nothing, pool.profile, plan.limit, path)
+
+
+def _cut(whole: str, keep: int | None) -> str:
+    """The thought as the engine gets it. A copy of a loop that ends with a word ends cleanly."""
+    cut = whole[:keep]
+    splits_word = keep is None or whole[max(0, keep - 1) : keep + 1].isalnum()
+    return trim_thought(cut) if splits_word else cut.rstrip()
 
 
 def _shown(thought: str, phrase: str) -> str:

@@ -8,50 +8,34 @@ deltas become bytes and what a verdict means are other rooms' business.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol, cast
 
 from budgets import How, Plan, Ruling, native_limit
+from budgets.loops import asks_for_repetition
 from gateway.account import Account
-from gateway.continuation import Continuation, Situation, past_thought, to_answer, to_more_thought
-from gateway.deltas import Delta, Finish, Text
-from gateway.edge.errors import ApiError, bad_request, deadline_passed, engine_broke_off
+from gateway.config import LoopAction
+from gateway.continuation import Afresh, Continuation, Situation, past_thought
+from gateway.deltas import Delta, Text
+from gateway.edge.errors import ApiError, bad_request, deadline_passed
 from gateway.engines import Call
+from gateway.landing import Landing, finishes_of, outcome_of, report_of
 from gateway.launch import Launcher
 from gateway.ledger import Books, EndedBy, Entry, Outcome
 from gateway.leg import Leg, LegFailed
 from gateway.legwatch import LegWatch, Orders, Transcript
+from gateway.loopwatch import LoopOrders
 from gateway.pools import Pool, Worker
 from gateway.query import Query
 from gateway.reading import Identity
+from gateway.steps import MAX_MORE, Steps
 from gateway.upstream import End
 from parsers import Field
 from router import Decision
 
-MAX_CUTS = 2
-"""Thoughts cut in one flight. A model that thinks again after the second gets no third chance."""
-
-MAX_MORE = 4
-"""Times a model is told to think on. One that ends its thought at once each time has nothing to think about."""
-
 SECOND_THOUGHT = 4
 """A model that reopens its thought in the answer leg gets this fraction of the cap for it."""
-
-_PUBLIC_REASONS = frozenset({"stop", "length", "tool_calls", "function_call", "content_filter"})
-"""What a client may be told. vLLM's `repetition` becomes `length`: not complete, in a word that SDKs know."""
-
-
-_ENDED_BY = {Ruling.CAP: EndedBy.CAP, Ruling.DEADLINE: EndedBy.DEADLINE, Ruling.SHORT: EndedBy.MODEL}
-
-
-@dataclass(frozen=True, slots=True)
-class Landing:
-    """The good end of a flight: finish reasons by choice, usage, and the extension object `thinkgate`."""
-
-    finishes: list[Finish]
-    account: Account
-    report: dict[str, Any]
 
 
 class Sink(Protocol):
@@ -83,12 +67,14 @@ class Flight:
         )
         self._launcher = Launcher(pool, self._entry, plan.deadlines)
         self._leg: Leg | None = None
+        self._capped: Leg | None = None
+        """The leg whose engine was told the cap."""
+        self._flooded: list[Worker] = []
         self._identity = Identity("", 0, "")
         self._told = Transcript()
         self._prompt_ids: tuple[int, ...] = ()
         self._account = Account()
-        self._cuts = 0
-        self._more = 0
+        self._steps = Steps(_loop_orders(query, pool))
         self._watch = LegWatch(self._told, Orders(), choices=query.choices)
 
     async def run(self, sink: Sink) -> None:
@@ -121,18 +107,46 @@ class Flight:
         self._identity = leg.identity
         while True:
             ruling = await self._stream(leg, sink)
+            now = self._situation(first, leg.worker)
+            if ruling is Ruling.SICK:
+                leg = await self._elsewhere(now)
+                first, self._identity = leg.call, leg.identity
+                continue
             self._settle_leg()
             now = self._situation(first, leg.worker)
-            onward = self._onward(now, ruling)
-            if onward is None:
+            step = self._steps.after(now, self._watch, ruling)
+            self._note_overrun_of(leg, ruling)
+            if step is None:
                 break
-            await sink.write(onward.spoken, self._identity)
-            kind = "more" if onward.prefix.is_open else "answer"
-            make = partial(onward.call_for, now=now)
-            leg = self._begin(await self._launcher.launch(make, kind, stay=leg.worker))
+            if isinstance(step, Continuation):
+                self._tell(step)
+                await sink.write(step.spoken, self._identity)
+            stay = leg.worker if self._keeps_worker(step) else None
+            make = partial(step.call_for, now=now)
+            leg = self._begin(await self._launcher.launch(make, step.kind, stay=stay, avoid=leg.worker))
         await sink.land(self._landing())
 
-    async def _take_off(self) -> Leg:
+    def _note_flood(self, worker: Worker) -> None:
+        """Two workers in one flight: then it is the prompt's doing, and neither is sick."""
+        self._flooded.append(worker)
+        if len(self._flooded) == 1:
+            self._pool.note_flood(worker)
+        else:
+            for one in self._flooded:
+                self._pool.note_well(one)
+
+    def _keeps_worker(self, step: Continuation | Afresh) -> bool:
+        """The next leg goes where its prefix is cached, but not back to a worker that is sick."""
+        return isinstance(step, Continuation) and not self._watch.has_flooded
+
+    async def _elsewhere(self, now: Situation) -> Leg:
+        """The worker is sick, and nothing it said was told: the leg never was, and another worker is asked."""
+        self._steps.note_flood(now, self._watch)
+        self._note_flood(now.worker)
+        self._leg = None
+        return await self._take_off(avoid=now.worker)
+
+    async def _take_off(self, avoid: Worker | None = None) -> Leg:
         """The first leg. An engine that refuses to be told a cap (vLLM without a reasoning parser) is not told again:
         its thoughts are cut from now on, this request's too."""
         pool, body = self._pool, self._query.body
@@ -151,7 +165,7 @@ class Flight:
             return past_thought(call, worker, pool, self._plan) if self._plan.closes else call
 
         try:
-            return self._begin(await self._launcher.launch(make, "first", fits=fits))
+            return self._begin(await self._launcher.launch(make, "first", avoid=avoid, fits=fits))
         except LegFailed as failed:
             worker = self._launcher.worker
             refused = pool.dialect.refuses_cap(failed.error.status, failed.error.message)
@@ -162,30 +176,36 @@ class Flight:
 
     def _begin(self, leg: Leg) -> Leg:
         self._leg = leg
+        if self._plan.how is How.NATIVE and self._steps.is_first:
+            self._capped = leg
         self._watch = LegWatch(self._told, self._orders(leg), choices=self._query.choices)
         return leg
 
     def _orders(self, leg: Leg) -> Orders:
         """For the next leg: the whole cap for a first thought, what is left of it for one that goes on, a part of it
         for one that is taken up again."""
-        plan, record = self._plan, self._pool.profile.format
+        plan, record, steps = self._plan, self._pool.profile.format, self._steps
         is_held = self._is_held(leg.worker)
         cap = plan.cap if is_held else None
-        if cap is not None and self._cuts:
+        if cap is not None and steps.cuts:
             cap = max(1, cap // SECOND_THOUGHT)
         elif cap is not None:
             cap = max(1, cap - self._account.reasoning)
         least = 0
         can_resume = is_held and self._pool.path(leg.worker, self._query.body, resuming=True) is not None
-        if plan.least and not self._cuts and self._more < MAX_MORE and can_resume:
+        if plan.least and not steps.cuts and steps.more < MAX_MORE and can_resume:
             least = max(0, plan.least - self._account.reasoning)
         openers = tuple(dict.fromkeys((*record.interrupts, *(begin for begin, _ in record.spans), "<tool_call>")))
+        others = any(worker.is_ready and worker is not leg.worker for worker in self._pool.workers)
         return Orders(
             cap=cap,
-            native=plan.how is How.NATIVE and not self._cuts and not self._more,
+            native=plan.how is How.NATIVE and steps.is_first,
             least=least,
             stops=leg.call.stops,
             calls=openers if self._query.body.get("tools") else (),
+            loops=steps.loops,
+            can_go_on=self._can_follow(leg.worker),
+            can_start_anew=steps.is_first and not steps.floods and others and self._query.choices == 1,
         )
 
     async def _stream(self, leg: Leg, sink: Sink) -> Ruling | None:
@@ -215,41 +235,31 @@ class Flight:
             entry.first_answer_token = self._loop.time()
 
     def _situation(self, first: Call, worker: Worker) -> Situation:
-        used = self._account.completion
-        return Situation(first, self._told, self._prompt_ids, self._pool, self._plan, used, worker)
+        account = self._account
+        return Situation(
+            first=first,
+            query=self._query.body,
+            told=self._told,
+            prompt_ids=self._prompt_ids,
+            pool=self._pool,
+            plan=self._plan,
+            used=account.completion,
+            reasoning=account.reasoning,
+            worker=worker,
+            can_hold=self._can_follow(worker),
+        )
 
-    def _onward(self, now: Situation, ruling: Ruling | None) -> Continuation | None:
-        """What follows a leg that is over: more of the thought if it was too short, the answer if it was cut or if the
-        model stopped inside it, else nothing."""
-        finish = self._watch.finishes.get(0)
-        stopped = finish is not None and finish.reason == "stop" and self._is_inside_thought
-        onward: Continuation | None = None
-        if ruling is Ruling.SHORT or (ruling is None and stopped and self._watch.is_short):
-            onward = to_more_thought(now)
-            if onward is not None:
-                self._more += 1
-                return self._tell(onward)
-        if ruling is None and not stopped:
-            return None
-        self._entry.ended_by = _ENDED_BY.get(ruling) if ruling is not None else EndedBy.STOP
-        if ruling is Ruling.CAP and self._plan.how is How.NATIVE and not self._cuts:  # a later leg is not told the cap
-            self._note_overrun(now.worker)
-        if self._cuts < MAX_CUTS and self._is_held(now.worker) and not self._told.has_called:
-            onward = to_answer(now)
-        if onward is None:
-            if ruling is not None:
-                self._watch.finishes[0] = Finish(0, "tool_calls" if self._told.has_called else "length")
-            return None
-        self._cuts += 1
-        return self._tell(onward)
+    def _note_overrun_of(self, leg: Leg, ruling: Ruling | None) -> None:
+        """Was a leg that was told its cap cut by the gateway? A later leg is not told."""
+        if ruling is Ruling.CAP and self._plan.how is How.NATIVE and leg is self._capped:
+            self._note_overrun(leg.worker)
 
-    def _tell(self, onward: Continuation) -> Continuation:
+    def _tell(self, onward: Continuation) -> None:
         """The words put in become part of what was told."""
         self._account.inject(onward.thought_tokens, onward.answer_tokens)
         self._told.thought.append(onward.phrase)
         self._told.thought_ids.append(None)
         self._told.said += [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
-        return onward
 
     def _is_held(self, worker: Worker) -> bool:
         """Does the gateway itself hold the thought to its cap? Behind an engine that was told it, only where an answer
@@ -258,6 +268,10 @@ class Flight:
             return False
         return self._plan.how is How.CUT or self._pool.path(worker, self._query.body) is not None
 
+    def _can_follow(self, worker: Worker) -> bool:
+        """Can a thought that must end be followed by an answer there?"""
+        return self._query.choices == 1 and self._pool.path(worker, self._query.body) is not None
+
     def _cannot_hold(self) -> ApiError:
         """No worker that is left can hold a number that the plan was made for."""
         return bad_request(
@@ -265,11 +279,6 @@ class Flight:
             param=self._query.intent.source,
             code="unsupported_value",
         )
-
-    @property
-    def _is_inside_thought(self) -> bool:
-        """Has there been nothing but thought? An answer that a stop string ended before its first word is an answer."""
-        return bool(self._told.thought) and not self._told.is_answered and not self._told.stopped
 
     def _note_overrun(self, worker: Worker | None) -> None:
         self._entry.overran = True
@@ -281,10 +290,12 @@ class Flight:
         leg, self._leg = self._leg, None
         if leg is None:
             return
-        is_first = not self._cuts and not self._more
+        is_first = self._steps.is_first
         if is_first and leg.prompt is not None:
             self._prompt_ids = leg.prompt.ids
         self._account.book(leg, self._watch, is_first=is_first)
+        if self._watch.has_flooded and not self._steps.loops.asked:
+            self._note_flood(leg.worker)
 
     def _settle_entry(self) -> None:
         entry, account = self._entry, self._account
@@ -293,36 +304,18 @@ class Flight:
         entry.injected = account.injected
 
     def _landing(self) -> Landing:
-        finishes: list[Finish] = []
-        for index in sorted(self._told.begun):
-            finish = self._watch.finishes.get(index)
-            if finish is None or finish.reason == "abort":
-                raise engine_broke_off("The engine aborted the answer.")
-            reason = finish.reason if finish.reason in _PUBLIC_REASONS else "length"
-            finishes.append(Finish(index, reason, finish.extras))
-        entry = self._entry
-        if self._told.thought and entry.ended_by is None:
+        entry, told = self._entry, self._told
+        finishes = finishes_of(told, self._watch)
+        entry.ended_by = self._steps.ended_by
+        if told.thought and entry.ended_by is None:
             entry.ended_by = EndedBy.CAP if self._is_at_native_cap else EndedBy.MODEL
         if self._is_native_overrun:
             self._note_overrun(self._launcher.worker)
-        if finishes[0].reason == "length":
-            entry.outcome = Outcome.LENGTH
-        else:
-            entry.outcome = Outcome.CUT_ANSWERED if self._cuts else Outcome.ANSWERED
-        report = {
-            "route": self._decision.route,
-            "pool": self._pool.name,
-            "complexity": round(self._decision.complexity, 3),
-            "legs": entry.legs,
-            "thinking": {
-                "how": self._plan.how,
-                "cap": self._plan.cap,
-                "source": self._plan.source,
-                "tokens": self._account.reasoning - self._account.phrases,
-                "injected_tokens": self._account.injected,
-                "ended_by": entry.ended_by,
-            },
-        }
+        entry.loops = self._steps.notes
+        entry.outcome = outcome_of(entry, finishes, was_cut=bool(self._steps.cuts))
+        if self._launcher.worker is not None and not self._watch.has_flooded:
+            self._pool.note_well(self._launcher.worker)
+        report = report_of(entry, self._decision, self._pool, self._plan, self._account)
         return Landing(finishes, self._account, report)
 
     @property
@@ -351,3 +344,21 @@ class Flight:
         if self._leg is not None:
             self._leg.end(End.ABANDONED)
         await sink.fail(error)
+
+
+def _loop_orders(query: Query, pool: Pool) -> LoopOrders:
+    """As the operator has it: by pool, and for one request by an administrator's word."""
+    told = pool.config.loops
+    action = query.loops or told.action
+    asked = action is not LoopAction.OFF and asks_for_repetition(_last_words(query))
+    return LoopOrders(action, told.patience, asked, told.answer_finish)
+
+
+def _last_words(query: Query) -> str:
+    """What the user said last; pictures say nothing."""
+    last = next((message for message in reversed(query.messages) if message.get("role") == "user"), None)
+    content: object = None if last is None else last.get("content")
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    parts = (cast("dict[str, object]", part) for part in cast("list[object]", content) if isinstance(part, dict))
+    return "\n".join(text for part in parts if isinstance(text := part.get("text"), str))

@@ -17,7 +17,8 @@ from budgets import How, Plan
 from gateway.account import Account
 from gateway.deltas import Begin, Delta, Finish, Text, ToolCalls
 from gateway.edge.errors import ApiError
-from gateway.flight import Flight, Landing, Sink
+from gateway.flight import Flight, Sink
+from gateway.landing import Landing
 from gateway.ledger import Books, Entry, Outcome
 from gateway.pools import Pool
 from gateway.query import Query
@@ -28,7 +29,9 @@ _WORST_FIRST = (
     Outcome.CLIENT_GONE,
     Outcome.FAILED,
     Outcome.REJECTED,
+    Outcome.LOOP,
     Outcome.LENGTH,
+    Outcome.LOOP_RESCUED,
     Outcome.CUT_ANSWERED,
     Outcome.ANSWERED,
 )
@@ -160,6 +163,7 @@ class _Tally:
             whole.injected += part.injected
             whole.overran = whole.overran or part.overran
             whole.ended_by = whole.ended_by or part.ended_by
+            whole.loops += part.loops
         whole.first_token = _earliest(part.first_token for part in parts)
         whole.first_answer_token = _earliest(part.first_answer_token for part in parts)
 

@@ -5,12 +5,15 @@ Written synchronously, so that no cancellation can lose it. No prompt, no key, n
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from time import time
+from typing import Any, Protocol
 
 import structlog
 
+from budgets.loops import Finding
 from gateway.observe.metrics import Metrics
 
 log = structlog.get_logger("thinkgate.flight")
@@ -21,7 +24,10 @@ class Outcome(StrEnum):
 
     ANSWERED = "answered"
     CUT_ANSWERED = "cut_answered"
+    LOOP_RESCUED = "loop_rescued"
     LENGTH = "length"
+    LOOP = "loop"
+    """Its answer looped, or its thought did and could not be rescued: it was ended."""
     REJECTED = "rejected"
     CLIENT_GONE = "client_gone"
     FAILED = "failed"
@@ -33,8 +39,48 @@ class EndedBy(StrEnum):
     MODEL = "model"
     CAP = "cap"
     DEADLINE = "deadline"
+    LOOP = "loop"
     STOP = "stop"
     """The model stopped in mid-thought; the gateway closed it and went on to the answer."""
+
+
+class LoopDone(StrEnum):
+    """What was done about a loop."""
+
+    OBSERVED = "observed"
+    RESCUED = "rescued"
+    """Cut out of the thought, which went on to its answer."""
+    AFRESH = "afresh"
+    """The answer was asked for once more, without thinking, elsewhere."""
+    ENDED = "ended"
+    ELSEWHERE = "elsewhere"
+    """Nothing had been told: another worker was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNote:
+    """`saved` in tokens: what the thought could still have cost."""
+
+    finding: Finding
+    done: LoopDone
+    worker: str
+    saved: int = 0
+
+    def shown(self) -> dict[str, Any]:
+        """For the client and the sample log; no text."""
+        found = self.finding
+        return {
+            "channel": found.channel,
+            "kind": found.kind,
+            "action": self.done,
+            "onset": found.onset,
+            "found_at": found.at,
+            "period": found.period,
+            "copies": round(found.copies, 1),
+            "confidence": found.confidence,
+            "fingerprint": found.fingerprint,
+            "reason": found.reason,
+        }
 
 
 @dataclass(slots=True)
@@ -63,6 +109,7 @@ class Entry:
     overran: bool = False
     """Did the engine think on past the cap it was told?"""
     problem: str = ""
+    loops: list[LoopNote] = field(default_factory=list[LoopNote])
     kinds: list[str] = field(default_factory=list[str])
 
 
@@ -74,8 +121,11 @@ class Books(Protocol):
 
 
 class Ledger:
-    def __init__(self, metrics: Metrics) -> None:
+    """`samples`: loops that are remembered, newest last."""
+
+    def __init__(self, metrics: Metrics, samples: int = 0) -> None:
         self._metrics = metrics
+        self.samples: deque[dict[str, Any]] = deque(maxlen=samples)
 
     def begin(self, entry: Entry) -> None:
         self._metrics.in_flight.labels(entry.pool).inc()
@@ -96,6 +146,7 @@ class Ledger:
             metrics.native_overruns.labels(pool, entry.worker).inc()
         if entry.ended_by is not None:
             metrics.thinking_ended.labels(pool, entry.ended_by).inc()
+        self._close_loops(entry)
         for kind in ("prompt", "cached", "reasoning", "answer", "injected"):
             if count := getattr(entry, kind):
                 metrics.tokens.labels(pool, kind).inc(count)
@@ -114,5 +165,17 @@ class Ledger:
             reasoning=entry.reasoning,
             answer=entry.answer,
             legs=entry.legs,
+            **({"loops": [note.done for note in entry.loops]} if entry.loops else {}),
             **({"status": entry.status, "problem": entry.problem} if entry.problem else {}),
         )
+
+    def _close_loops(self, entry: Entry) -> None:
+        metrics, pool = self._metrics, entry.pool
+        for note in entry.loops:
+            metrics.loops.labels(pool, note.finding.channel, note.finding.kind, note.done).inc()
+            if note.saved:
+                metrics.loop_tokens_saved.labels(pool).inc(note.saved)
+            self.samples.append({"time": round(time(), 3), "pool": pool, "worker": note.worker, **note.shown()})
+        if any(note.done in {LoopDone.RESCUED, LoopDone.AFRESH} for note in entry.loops):
+            result = "answered" if entry.outcome is Outcome.LOOP_RESCUED else str(entry.outcome)
+            metrics.loop_rescues.labels(pool, result).inc()

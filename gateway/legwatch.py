@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from budgets import Governor, Meter, Ruling, is_inside_call, split_usage
+from budgets.loops import Channel, Finding, Kind
 from budgets.open_call import PATIENCE
+from gateway.config import LoopAction
 from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls, Usage
+from gateway.loopwatch import Found, LoopOrders, LoopWatch, Opening
 from gateway.stops import StopMatcher
 from parsers import Field
 
@@ -39,19 +42,24 @@ class Transcript:
 class Orders:
     """What one leg is held to. `cap` is in tokens, None for none; `native` grants the engine's own enforcement a slack;
     `least` are the tokens of thought before which it is not to end; `stops` are matched on the answer; `calls` are the
-    markers that open a tool call."""
+    markers that open a tool call; `loops` says what is done about them; `can_go_on`: a thought that must end can be
+    followed by an answer; `can_start_anew`: nothing was told yet, and another worker may be asked."""
 
     cap: int | None = None
     native: bool = False
     least: int = 0
     stops: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    loops: LoopOrders = field(default_factory=LoopOrders)
+    can_go_on: bool = False
+    can_start_anew: bool = False
 
 
 class LegWatch:
     """`choices` is the request's `n`."""
 
-    __slots__ = ("_choices", "_governors", "_orders", "_transcript", "finishes", "is_thinking", "usage")
+    __slots__ = ("_choices", "_governors", "_loops", "_opening", "_orders", "_transcript", "finishes", "is_thinking",
+                 "thought_before", "usage")  # fmt: skip
 
     def __init__(self, transcript: Transcript, orders: Orders, *, choices: int) -> None:
         self._transcript = transcript
@@ -62,44 +70,87 @@ class LegWatch:
         self.usage: Usage | None = None
         self.is_thinking = False
         """Was the last that came a thought?"""
+        self.thought_before = sum(map(len, transcript.thought))
+        """Characters of thought that were told before this leg."""
+        self._loops = LoopWatch(orders.loops) if orders.loops.action is not LoopAction.OFF else None
+        self._opening = Opening() if self._loops is not None and orders.can_start_anew else None
 
     def take(self, deltas: list[Delta]) -> tuple[list[Delta], Ruling | None]:
         """The deltas of one read that the client gets, and whether the last of them was the last one allowed."""
         passed: list[Delta] = []
-        for delta in deltas:
+        for delta in self._opened(deltas):
+            if isinstance(delta, Text | ToolCalls | Finish) and delta.index in self._transcript.stopped:
+                continue
             if self._orders.least and self.is_short and self._ends_thought(delta):
                 return passed, Ruling.SHORT
             if self._orders.stops and not self._let_through(delta, passed):
                 continue
             if isinstance(delta, Text):
                 passed.append(delta)
-                if delta.field is Field.REASONING:
-                    if self._note_thought(delta):
-                        return passed, Ruling.CAP
-                else:
-                    self._note_answer(delta)
-                    self._governor(delta.index).watch_answer(delta.text, delta.tokens)
+                if (ruling := self._note_text(delta)) is not None:
+                    return passed, ruling
             elif self._is_passed(delta):
                 passed.append(delta)
-        return passed, None
+        return passed, Ruling.SICK if self._is_sick else None
 
-    def _is_passed(self, delta: Delta) -> bool:
-        """Note what is no text; True if the client gets it now."""
-        told = self._transcript
-        if isinstance(delta, Finish):
-            self.finishes[delta.index] = delta
-            return False
-        if isinstance(delta, Usage):
-            self.usage = self._merged(delta)
-            return False
-        if isinstance(delta, Begin):
-            is_new = delta.index not in told.begun
-            told.begun.add(delta.index)
-            return is_new
-        if isinstance(delta, ToolCalls):
-            told.is_answered = told.has_called = True
-            self.is_thinking = False
-        return True
+    def _opened(self, deltas: list[Delta]) -> list[Delta]:
+        """The deltas without those that are held back; with all that were, once something else has come."""
+        opening = self._opening
+        if opening is None or opening.is_over:
+            return deltas
+        told: list[Delta] = []
+        for delta in deltas:
+            if isinstance(delta, Text) and opening.holds(delta):
+                continue
+            if isinstance(delta, Text | ToolCalls | Finish):
+                told += opening.release()
+            told.append(delta)
+        return told
+
+    @property
+    def _is_sick(self) -> bool:
+        """Has nothing come but a flood, of which nothing was told?"""
+        return self._opening is not None and self._opening.finding is not None
+
+    @property
+    def has_flooded(self) -> bool:
+        """Was the leg one character from its first token on?"""
+        return any(found.finding.kind is Kind.FIRST_TOKEN_FLOOD for found in self.found)
+
+    @property
+    def found(self) -> list[Found]:
+        """The loops of this leg."""
+        if self._opening is not None and (finding := self._opening.finding) is not None:
+            return [Found(0, finding)]
+        return [] if self._loops is None else self._loops.found
+
+    def _note_text(self, delta: Text) -> Ruling | None:
+        """Take in a piece that the client gets; a ruling if it was the last one allowed."""
+        ruling = self._note_loop(delta)
+        if delta.field is not Field.REASONING:
+            self._note_answer(delta)
+            self._governor(delta.index).watch_answer(delta.text, delta.tokens)
+            return None
+        is_at_cap = self._note_thought(delta)
+        return ruling or (Ruling.CAP if is_at_cap else None)
+
+    def _note_loop(self, delta: Text) -> Ruling | None:
+        """A loop in a thought that can be followed by an answer is the flight's business; any other one ends its choice
+        here."""
+        if self._loops is None:
+            return None
+        finding = self._loops.feed(delta)
+        if finding is None or self._orders.loops.action is not LoopAction.RESCUE:
+            return None
+        if finding.channel is Channel.REASONING and self._orders.can_go_on:
+            return Ruling.LOOP
+        self._end_choice(delta.index, finding)
+        return None
+
+    def _end_choice(self, index: int, finding: Finding) -> None:
+        self._transcript.stopped.add(index)
+        reason = self._orders.loops.finish if finding.channel is Channel.ANSWER else "length"
+        self.finishes[index] = Finish(index, reason)
 
     def _note_thought(self, delta: Text) -> bool:
         """Take in a piece of thought; True if it was the last one allowed."""
@@ -122,6 +173,24 @@ class LegWatch:
         if isinstance(delta, Text):
             return delta.field is Field.CONTENT and (self.is_thinking or not delta.text.isspace())
         return isinstance(delta, ToolCalls)
+
+    def _is_passed(self, delta: Delta) -> bool:
+        """Note what is no text; True if the client gets it now."""
+        told = self._transcript
+        if isinstance(delta, Finish):
+            self.finishes[delta.index] = delta
+            return False
+        if isinstance(delta, Usage):
+            self.usage = self._merged(delta)
+            return False
+        if isinstance(delta, Begin):
+            is_new = delta.index not in told.begun
+            told.begun.add(delta.index)
+            return is_new
+        if isinstance(delta, ToolCalls):
+            told.is_answered = told.has_called = True
+            self.is_thinking = False
+        return True
 
     @property
     def is_stopped(self) -> bool:
@@ -154,6 +223,7 @@ class LegWatch:
 
     def _tell(self, text: Text, passed: list[Delta]) -> None:
         passed.append(text)
+        self._note_loop(text)
         self._note_answer(text)
 
     def _note_answer(self, text: Text) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from budgets import Intent, IntentError, read_intent
-from gateway.config import ReasoningOutput
+from gateway.config import LoopAction, ReasoningOutput
 from gateway.edge.errors import ApiError, bad_request
 from gateway.edge.hygiene import checked
 from gateway.output import Output, read_output
@@ -35,6 +35,8 @@ class Query:
     output: Output
     request_id: str
     caller: str
+    loops: LoopAction | None = None
+    """What an administrator wants done about loops in this request."""
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
@@ -58,7 +60,13 @@ def encode_object(body: Mapping[str, Any]) -> bytes:
 
 
 def read_chat(
-    raw: bytes, *, output: ReasoningOutput, request_id: str, caller: str, budget_header: str | None = None
+    raw: bytes,
+    *,
+    output: ReasoningOutput,
+    request_id: str,
+    caller: str,
+    budget_header: str | None = None,
+    loops: LoopAction | None = None,
 ) -> Query:
     """The Query of a chat-completions body. Raises ApiError (400) with the field it is about."""
     body = decode_object(raw)
@@ -88,6 +96,7 @@ def read_chat(
         output=read_output(body, output, visible=intent.visible),
         request_id=request_id,
         caller=caller,
+        loops=loops,
     )
 
 

@@ -36,7 +36,10 @@ class Service:
         self.registry = registry
         self.routing = routing
         self.gate = Gate(config.keys)
-        self.ledger = Ledger(metrics)
+        self.ledger = Ledger(metrics, config.logs.loop_samples)
+        for pool in registry.pools.values():
+            pool.on_state = self.note_worker
+            pool.on_flood = self.note_flood
         self.is_draining = False
 
     @property
@@ -93,6 +96,10 @@ class Service:
         self.metrics.worker_ready.labels(pool.name, worker.name).set(worker.is_ready)
         self.metrics.worker_transitions.labels(pool.name, worker.name, worker.state).inc()
 
+    def note_flood(self, pool: Pool, worker: Worker) -> None:
+        """A worker said nothing but one character."""
+        self.metrics.worker_floods.labels(pool.name, worker.name).inc()
+
     def note_departure(self, pool: Pool, worker: Worker, seconds: float, has_gone: bool) -> None:
         """A worker's aborted legs are gone, or were given up on."""
         if has_gone:
@@ -139,6 +146,7 @@ def worker_rows(registry: Registry) -> list[dict[str, object]]:
             "reason": worker.reason,
             "in_flight": worker.in_flight,
             "leaving": worker.leaving,
+            "floods": worker.floods,
             "capabilities": None if worker.capabilities is None else worker.capabilities.shown,
         }
         for pool in registry.pools.values()

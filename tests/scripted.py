@@ -15,7 +15,7 @@ from gateway.config import EngineKind, Thinking, Timeouts
 from gateway.config import Pool as PoolConfig
 from gateway.deltas import Delta
 from gateway.edge.errors import ApiError
-from gateway.flight import Landing
+from gateway.landing import Landing
 from gateway.pools import Pool, State
 from gateway.reading import Identity
 from gateway.upstream import End, Response, UpstreamError

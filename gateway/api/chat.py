@@ -11,7 +11,9 @@ from starlette.types import Receive, Scope, Send
 from budgets import BUDGET_HEADER
 from gateway.api.respond import ClientGone, headers_of, read_body, send_error, while_client_stays
 from gateway.api.sinks import StreamSink, WholeSink
-from gateway.edge.errors import ApiError, internal_error, method_not_allowed
+from gateway.config import LoopAction
+from gateway.edge.auth import Caller
+from gateway.edge.errors import ApiError, bad_request, forbidden, internal_error, method_not_allowed
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.formation import charter
@@ -19,6 +21,21 @@ from gateway.query import Query, read_chat
 from gateway.service import Course, Service, decision_headers
 
 log = structlog.get_logger("thinkgate.chat")
+
+LOOPS_HEADER = "x-thinkgate-loops"
+"""What is done about loops in one request: `off`, `observe` or `rescue`. An administrator's to say."""
+
+
+def _loops(value: str | None, caller: Caller) -> LoopAction | None:
+    """Raises ApiError (400, 403)."""
+    if value is None:
+        return None
+    if value not in list(LoopAction):
+        message = f"`{LOOPS_HEADER}` must be {', '.join(LoopAction)}."
+        raise bad_request(message, param=LOOPS_HEADER, code="invalid_value")
+    if not caller.is_admin:
+        raise forbidden(f"`{LOOPS_HEADER}` is for keys that may administer the gateway.")
+    return LoopAction(value)
 
 
 class ChatRoute:
@@ -63,6 +80,7 @@ class ChatRoute:
             request_id=identity,
             caller=caller.alias,
             budget_header=headers.get(BUDGET_HEADER),
+            loops=_loops(headers.get(LOOPS_HEADER), caller),
         )
 
     def _sink(self, query: Query, course: Course, send: Send, headers: dict[str, str]) -> StreamSink | WholeSink:

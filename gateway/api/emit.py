@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from gateway import sse
+from gateway.account import Account
 from gateway.config import ReasoningOutput
 from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls
-from gateway.flight import Account, Landing
+from gateway.landing import Landing
 from gateway.output import Output
 from gateway.reading import Identity
 from parsers import Field

@@ -32,4 +32,9 @@ def ops_router(service: Service) -> APIRouter:
         service.gate.admit_admin(request.headers)
         return {"object": "list", "data": worker_rows(service.registry)}
 
+    @router.get("/admin/loops", summary="Loops found lately, by fingerprint (`logs.loop_samples`)")
+    async def loops(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        service.gate.admit_admin(request.headers)
+        return {"object": "list", "data": list(service.ledger.samples)}
+
     return router

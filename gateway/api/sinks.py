@@ -17,7 +17,7 @@ from gateway.api.respond import send_error, send_json, start
 from gateway.api.whole import Assembler
 from gateway.deltas import Delta
 from gateway.edge.errors import ApiError
-from gateway.flight import Landing
+from gateway.landing import Landing
 from gateway.output import Output
 from gateway.reading import Identity
 

@@ -13,7 +13,7 @@ import msgspec
 from gateway.api.emit import INLINE_CLOSE, INLINE_OPEN, usage_of
 from gateway.config import ReasoningOutput
 from gateway.deltas import Begin, Delta, Extras, Text, ToolCalls
-from gateway.flight import Landing
+from gateway.landing import Landing
 from gateway.reading import Identity
 from parsers import Field
 

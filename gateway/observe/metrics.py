@@ -88,6 +88,30 @@ class Metrics:
             ["pool", "worker"],
             registry=registry,
         )
+        self.loops = Counter(
+            "thinkgate_loops_total",
+            "Loops found in thoughts and answers, by kind and by what was done about them.",
+            ["pool", "channel", "kind", "action"],
+            registry=registry,
+        )
+        self.loop_tokens_saved = Counter(
+            "thinkgate_loop_tokens_saved_total",
+            "Tokens that looping thoughts could still have cost up to their caps when they were cut.",
+            ["pool"],
+            registry=registry,
+        )
+        self.loop_rescues = Counter(
+            "thinkgate_loop_rescues_total",
+            "Requests rescued from a loop in their thought, by how they ended: answered, or the outcome.",
+            ["pool", "result"],
+            registry=registry,
+        )
+        self.worker_floods = Counter(
+            "thinkgate_worker_floods_total",
+            "Generations that were one character from the first token on: a sick worker.",
+            ["pool", "worker"],
+            registry=registry,
+        )
         self.router_decisions = Counter(
             "thinkgate_router_decisions_total",
             "Verdicts of the classifier by route and by the tier that gave them.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 
 import httpx
 import structlog
@@ -112,10 +113,13 @@ class HealthWatch:
         return None
 
     def _move(self, worker: Worker, state: State, reason: str) -> None:
-        worker.reason = reason
         if worker.state is state:
+            worker.reason = reason
+            return
+        if worker.state is State.SICK and state is State.READY and monotonic() < worker.sick_until:
             return
         before, worker.state = worker.state, state
+        worker.reason = reason
         self._pool.note_state()
         log.info("worker", pool=self._pool.name, worker=worker.name, was=before, now=state, reason=reason)
         self._on_change(self._pool, worker)

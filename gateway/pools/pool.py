@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 import structlog
@@ -15,10 +16,14 @@ from gateway.edge.errors import ApiError, not_ready
 from gateway.edge.hygiene import hygiene_for
 from gateway.engines import DIALECTS, Dialect, Profile
 from gateway.engines.capabilities import Path
-from gateway.pools.worker import Worker, connect
+from gateway.pools.worker import State, Worker, connect
 from parsers import Format, detect, lookup
 
 log = structlog.get_logger("thinkgate.pool")
+
+FLOODS_OF_THE_SICK = 2
+SICK_FOR = 60.0
+"""Seconds after which a sick worker is tried again."""
 
 CHARACTERS_A_TOKEN = 4
 """Of the gateway's own phrases, where a worker does not count them."""
@@ -43,6 +48,9 @@ class Pool:
         self.workers: list[Worker] = [self._connect(_short(url), url) for url in config.workers]
         self.problem = ""
         """Why there can be no worker at all; for the embedded engine, which may be missing or given up."""
+        self.on_state: Callable[[Pool, Worker], None] = _nobody
+        """Is told of a change of state that no health check has seen."""
+        self.on_flood: Callable[[Pool, Worker], None] = _nobody
         self._turn = 0
         self._caps = ClassCaps(**config.thinking.caps.model_dump())
         self._deadlines = _deadlines(config)
@@ -124,6 +132,22 @@ class Pool:
             worker.has_overrun = True
             log.warning("native cap not honoured, cutting from now on", pool=self.name, worker=worker.name)
 
+    def note_flood(self, worker: Worker) -> None:
+        """It said nothing but one character. Once may be the prompt's doing: it is only not the first to be chosen.
+        Twice in a row it is left alone for a while, unless it is the last that is ready."""
+        worker.floods += 1
+        self.on_flood(self, worker)
+        log.warning("a flood from the first token on", pool=self.name, worker=worker.name, in_a_row=worker.floods)
+        if worker.floods >= FLOODS_OF_THE_SICK and sum(one.is_ready for one in self.workers) > 1:
+            worker.sick_until = monotonic() + SICK_FOR
+            worker.state, worker.reason = State.SICK, "it generates nothing but one character"
+            self.note_state()
+            self.on_state(self, worker)
+
+    def note_well(self, worker: Worker) -> None:
+        """It has generated something sensible."""
+        worker.floods = 0
+
     def adopt(self, name: str, url: str) -> None:
         """Take in a worker that is not in the config: the embedded engine's, once it listens."""
         self.close()
@@ -160,6 +184,7 @@ class Pool:
         fresh = [worker for worker in ready if worker not in tried] or ready
         if fits is not None:
             fresh = [worker for worker in fresh if fits(worker)] or fresh
+        fresh = [worker for worker in fresh if not worker.floods] or fresh
         fresh = [worker for worker in fresh if not worker.leaving] or fresh
         if not fresh:
             raise self.unavailable()
@@ -175,6 +200,10 @@ class Pool:
     def close(self) -> None:
         for worker in self.workers:
             worker.client.close()
+
+
+def _nobody(pool: Pool, worker: Worker) -> None:
+    """Where nobody listens."""
 
 
 def _format_of(name: str | None, model: str, own: Mapping[str, Format]) -> Format:

@@ -15,6 +15,8 @@ class State(StrEnum):
     PENDING = "pending"
     """Not seen yet."""
     READY = "ready"
+    SICK = "sick"
+    """Answers its health checks and generates nonsense; left alone for a while."""
     DOWN = "down"
     """Was seen, or never came, and does not answer its health checks now."""
 
@@ -28,11 +30,13 @@ class Worker:
         "client",
         "departed",
         "failures",
+        "floods",
         "has_overrun",
         "in_flight",
         "leaving",
         "name",
         "reason",
+        "sick_until",
         "state",
         "strangers",
         "url",
@@ -48,6 +52,9 @@ class Worker:
         self.in_flight = 0
         self.leaving = 0
         self.strangers = 0
+        self.floods = 0
+        """Generations in a row that were one character from the first token on."""
+        self.sick_until = 0.0
         self.departed: asyncio.Event | None = None
         """Set when a leg leaves, for whoever watches."""
         self.capabilities: Capabilities | None = None

@@ -125,18 +125,9 @@ class LlamaDouble(Double):
             tools=bool(body.get("tools")) and "messages" in body,
             max_tokens=limit_of(body),
         )
-        await speak(
-            self,
-            Job(
-                exchange,
-                wire,
-                voice,
-                plan,
-                stream,
-                usage,
-                told_throughout=not usage or bool(body.get("timings_per_token")),
-            ),
-        )
+        throughout = not usage or bool(body.get("timings_per_token"))
+        job = Job(exchange, wire, voice, plan, stream, usage, told_throughout=throughout, n=body.get("n") or 1)
+        await speak(self, job)
 
     def _name(self) -> str:
         return f"chatcmpl-{secrets.token_hex(16)}"

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from itertools import count as count_up
 from typing import Any, Final, Literal
 
-from tests.doubles.script import Script, answer_token, call_arguments, proof, think_token
+from tests.doubles.script import (
+    Script,
+    answer_count,
+    answer_token,
+    call_arguments,
+    proof,
+    recited,
+    think_count,
+    think_token,
+)
 
 OPEN: Final = "<think>"
 CLOSE: Final = "</think>"
@@ -85,7 +94,7 @@ def start_of(script: Script, turn: Turn) -> Start:
     """How many of our own tokens the given thought begins with, and where the answer goes on."""
     given = turn.thought.strip()
     grown, ours = "", 0
-    while ours < max(script.think, 1) and given.startswith(longer := grown + think_token(script, ours)):
+    while ours < max(think_count(script), 1) and given.startswith(longer := grown + think_token(script, ours)):
         grown, ours = longer, ours + 1
     proven = proof(script.key, turn.thought if turn.closed else "")
     said, answered = "", 0
@@ -100,7 +109,8 @@ def tokens(script: Script, turn: Turn, *, budget: int | None = None) -> Iterator
     start = start_of(script, turn)
     whole = turn.thought
     if turn.thinking and not turn.closed:
-        until = script.think if budget is None else min(script.think, budget)
+        thinks = think_count(script)
+        until = thinks if budget is None else min(thinks, budget)
         if not turn.opened:
             yield Piece("mark", f"{OPEN}\n")
         for i in range(start.think, until):
@@ -113,8 +123,11 @@ def tokens(script: Script, turn: Turn, *, budget: int | None = None) -> Iterator
     elif not turn.closed:
         whole = ""
     proven = proof(script.key, whole)
-    for i in range(start.answer, script.ans):
-        yield Piece("answer", answer_token(script.key, proven, i))
+    for i in range(start.answer, answer_count(script)):
+        if script.recite_in == "answer":
+            yield Piece("answer", recited(script.recite, script.recite_size)[i])
+        else:
+            yield Piece("answer", answer_token(script.key, proven, i))
     if script.calls:
         yield Piece("call", call_arguments(script.key, proven))
 

@@ -14,9 +14,13 @@ import re
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import blake2b
+from random import Random
 from typing import Any, Final
 
+from benchmarks.loops.shapes import shapes
+
 CONTROL: Final = re.compile(r"#double ([^#\n]*)#")
+_TOKEN: Final = re.compile(r"\s*\S{1,6}|\s+")
 _CONSONANTS: Final = "bdfgklmnprstvz"
 ANSWER_TOKENS: Final = 12
 _VOWELS: Final = "aeiouöü"
@@ -58,6 +62,14 @@ class Script:
     loop_period: int = 7
     calls: int = 0
     """1: after its answer the model calls a tool; parsed on a chat route with tools, text elsewhere."""
+    recite: int = -1
+    """Say the text of this loop shape (`benchmarks.loops.shapes`, by number) instead of the keyed thought."""
+    recite_size: int = 8_000
+    """Characters of its loop."""
+    recite_in: str = "think"
+    """`answer`: the keyed thought, and then the text as the answer."""
+    floods: int = 0
+    """1: nothing but this worker's `!`, whatever was asked."""
     quits: int = 0
     """1: stop in mid-thought, with the finish reason of a good end."""
     times: int = 0
@@ -130,8 +142,34 @@ def word(*seed: str | int) -> str:
     return _CONSONANTS[first] + _VOWELS[vowel] + _CONSONANTS[bits % len(_CONSONANTS)]
 
 
+@lru_cache(maxsize=256)
+def recited(shape: int, size: int) -> tuple[str, ...]:
+    """The text of a shape in pieces about as long as tokens."""
+    make = list(shapes().values())[shape]
+    return tuple(_TOKEN.findall(make(Random(shape), size).text))
+
+
+def think_count(script: Script) -> int:
+    if script.floods:
+        return 2_000
+    return (
+        len(recited(script.recite, script.recite_size))
+        if script.recite >= 0 and script.recite_in == "think"
+        else script.think
+    )
+
+
+def answer_count(script: Script) -> int:
+    return len(recited(script.recite, script.recite_size)) if script.recite_in == "answer" else script.ans
+
+
 def think_token(script: Script, i: int) -> str:
     """Token `i` of the thought, numbered; a sentence ends every eighth token."""
+    if script.floods:
+        return "!!!!"
+    if script.recite >= 0 and script.recite_in == "think":
+        pieces = recited(script.recite, script.recite_size)
+        return pieces[i] if i < len(pieces) else "\0"
     space = " " if i else ""
     if script.loop_after is not None and i >= script.loop_after:
         place = (i - script.loop_after) % script.loop_period

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import sse
+from gateway.account import Account
 from gateway.api.emit import Emitter
 from gateway.api.whole import Assembler
 from gateway.config import ReasoningOutput
 from gateway.deltas import Begin, Delta, Extras, Finish, Text, ToolCalls
-from gateway.flight import Account, Landing
+from gateway.landing import Landing
 from gateway.output import Output
 from gateway.reading import Identity
 from parsers import Field

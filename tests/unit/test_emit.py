@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from gateway import sse
+from gateway.account import Account
 from gateway.api.emit import INLINE_CLOSE, INLINE_OPEN, Emitter, usage_of
 from gateway.config import ReasoningOutput
 from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls
 from gateway.engines import Call
-from gateway.flight import Account, Landing
+from gateway.landing import Landing
 from gateway.output import Output
 from gateway.reading import AnswerReader, Identity
 from parsers import Field, Start, lookup

@@ -10,7 +10,21 @@ from gateway.ledger import Entry, Ledger, Outcome
 from gateway.observe.metrics import Metrics
 
 NAME = re.compile(r"^thinkgate_[a-z_]+(_total|_seconds|_ready|_in_flight)$")
-LABELS = {"pool", "route", "outcome", "kind", "by", "tier", "worker", "state", "status", "le"}
+LABELS = {
+    "pool",
+    "action",
+    "channel",
+    "result",
+    "route",
+    "outcome",
+    "kind",
+    "by",
+    "tier",
+    "worker",
+    "state",
+    "status",
+    "le",
+}
 
 
 def filled() -> Metrics:

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from gateway import sse
+from gateway.account import Account
 from gateway.api.emit import Emitter
 from gateway.api.whole import Assembler
 from gateway.config import ReasoningOutput
 from gateway.engines import Call
-from gateway.flight import Account, Landing
+from gateway.landing import Landing
 from gateway.legwatch import LegWatch, Orders, Transcript
 from gateway.output import Output
 from gateway.reading import AnswerReader

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.account import Account
 from gateway.api.emit import INLINE_CLOSE, INLINE_OPEN
 from gateway.api.whole import Assembler
 from gateway.config import ReasoningOutput
 from gateway.deltas import Begin, Delta, Extras, Finish, Text, ToolCalls
-from gateway.flight import Account, Landing
+from gateway.landing import Landing
 from gateway.reading import Identity
 from parsers import Field
 

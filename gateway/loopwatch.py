@@ -1,0 +1,126 @@
+"""Watches what a leg says for loops: one detector a channel of a choice, and one look at how the leg begins.
+
+It finds and remembers; what a finding leads to is the leg watch's and the flight's business. Nothing about engines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from budgets import one_copy
+from budgets.loops import Channel, Finding, Kind, LoopDetector, LoopState
+from budgets.loops.fingerprint import fingerprint
+from gateway.config import LoopAction
+from gateway.deltas import Text
+from parsers import Field
+
+QUIET = 256
+"""Characters of a channel before a detector is made for it: most answers are short, and a detector is not small."""
+
+FLOOD_CHARACTER = "!"
+"""What a worker with broken numbers says from its first token on: it is token 0 of the byte-level vocabularies."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOrders:
+    """`patience` multiplies all limits; `asked`: the prompt asks for repetition; `finish`: the finish reason of an
+    answer that loops."""
+
+    action: LoopAction = LoopAction.OFF
+    patience: float = 1.0
+    asked: bool = False
+    finish: str = "length"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A loop, and the choice it is in."""
+
+    index: int
+    finding: Finding
+
+
+def engine_found(channel: Channel, text: str) -> Finding:
+    """A loop that an engine has found and ended by itself, as far as the text shows it."""
+    keep = one_copy(text)
+    period = next((size for size in range(1, keep + 1) if text[keep - size : keep] == text[keep : keep + size]), 0)
+    copies = (len(text) - keep) / period + 1 if period else 0.0
+    return Finding(
+        kind=Kind.EXACT,
+        channel=channel,
+        onset=keep - period,
+        keep=keep,
+        at=len(text),
+        period=period,
+        copies=copies,
+        confidence=1.0,
+        fingerprint=fingerprint(text[keep - period : keep]),
+        reason="the engine's own detector has ended it",
+    )
+
+
+class LoopWatch:
+    """One leg's."""
+
+    __slots__ = ("_detectors", "_orders", "_quiet", "found")
+
+    def __init__(self, orders: LoopOrders) -> None:
+        self._orders = orders
+        self._quiet: dict[tuple[int, Field], list[str]] = {}
+        self._detectors: dict[tuple[int, Field], LoopDetector] = {}
+        self.found: list[Found] = []
+
+    def feed(self, delta: Text) -> Finding | None:
+        """The finding, once, when this piece completes it."""
+        key = (delta.index, delta.field)
+        detector = self._detectors.get(key)
+        if detector is None:
+            heard = self._quiet.setdefault(key, [])
+            heard.append(delta.text)
+            if sum(map(len, heard)) < QUIET:
+                return None
+            detector = self._detectors[key] = self._new_detector(delta.field)
+            text = "".join(self._quiet.pop(key))
+        else:
+            text = delta.text
+        if detector.finding is not None or detector.feed(text) is not LoopState.LOOP or detector.finding is None:
+            return None
+        self.found.append(Found(delta.index, detector.finding))
+        return detector.finding
+
+    def _new_detector(self, field: Field) -> LoopDetector:
+        channel = Channel.REASONING if field is Field.REASONING else Channel.ANSWER
+        return LoopDetector(channel, asked_for_repetition=self._orders.asked, patience=self._orders.patience)
+
+
+class Opening:
+    """A leg's first words, held back as long as they are nothing but a sick worker's: then it can be asked elsewhere,
+    and the client never sees them."""
+
+    __slots__ = ("_detector", "_held", "is_over")
+
+    def __init__(self) -> None:
+        self._held: list[Text] = []
+        self._detector: LoopDetector | None = None
+        self.is_over = False
+        """Has the leg said anything else?"""
+
+    def holds(self, delta: Text) -> bool:
+        """Take in the next piece: True if it is held back too."""
+        if self.is_over or delta.text.strip(FLOOD_CHARACTER):
+            return False
+        self._held.append(delta)
+        if self._detector is None:
+            self._detector = LoopDetector()
+        self._detector.feed(delta.text)
+        return True
+
+    @property
+    def finding(self) -> Finding | None:
+        """The flood, once it is too long to be a word."""
+        return None if self._detector is None or self.is_over else self._detector.finding
+
+    def release(self) -> list[Text]:
+        """What was held back, in its order; nothing is held any more."""
+        held, self._held, self.is_over = self._held, [], True
+        return held
