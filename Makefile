@@ -36,7 +36,8 @@ serve: $(VENV)/.served  ## Run the gateway with the embedded engine on 127.0.0.1
 test: $(VENV)/.developed tests/clients/node/node_modules  ## Run all tests
 	@$(BIN)/pytest -q
 
-test-engines: $(VENV)/.developed  ## Run the tests against a real vLLM: THINKGATE_VLLM_URL=http://127.0.0.1:8000 make test-engines
+test-engines: $(VENV)/.developed  ## Install a real vLLM (once, 3 GB), start it and llama.cpp, test against both: 15 minutes
+	@[ -n "$$THINKGATE_VLLM_URL" ] || $(BIN)/python -m tests.engines.install_vllm
 	@$(BIN)/pytest -q tests/engines
 
 # The Node SDK's tests skip where there is no npm.
@@ -59,10 +60,12 @@ format: $(VENV)/.developed  ## Format and mend what can be mended
 docs: $(VENV)/.developed  ## Write the generated parts of docs/ anew from the code
 	@$(BIN)/python -m gateway.configdocs docs
 	@$(BIN)/python -m parsers.formatdocs docs/formats.md
+	@$(BIN)/python -m benchmarks.loops.picture docs/loops.md
 
-bench: $(VENV)/.developed  ## Measure the data path (CPU a request and a token, as ratios) and the parsers
+bench: $(VENV)/.developed  ## Measure the data path (CPU a request and a token, as ratios), the parsers, the loop detector
 	@$(BIN)/python -m benchmarks.data_path
 	@$(BIN)/python -m benchmarks.parsers
+	@$(BIN)/python -m benchmarks.loops
 
 train: $(VENV)/.made  ## Train the router's head anew: make train DATA=…
 	@$(PIP) -c constraints.txt -e '.[train]'

@@ -294,7 +294,7 @@ class Flight:
         if is_first and leg.prompt is not None:
             self._prompt_ids = leg.prompt.ids
         self._account.book(leg, self._watch, is_first=is_first)
-        if self._watch.has_flooded and not self._steps.loops.asked:
+        if self._watch.has_flooded and not asks_for_repetition(self._steps.loops.prompt):
             self._note_flood(leg.worker)
 
     def _settle_entry(self) -> None:
@@ -350,8 +350,8 @@ def _loop_orders(query: Query, pool: Pool) -> LoopOrders:
     """As the operator has it: by pool, and for one request by an administrator's word."""
     told = pool.config.loops
     action = query.loops or told.action
-    asked = action is not LoopAction.OFF and asks_for_repetition(_last_words(query))
-    return LoopOrders(action, told.patience, asked, told.answer_finish)
+    prompt = "" if action is LoopAction.OFF else _last_words(query)
+    return LoopOrders(action, told.patience, prompt, told.answer_finish)
 
 
 def _last_words(query: Query) -> str:

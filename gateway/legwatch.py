@@ -6,6 +6,7 @@ One a leg. It passes deltas on or holds them back, and says when a thought must 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,9 @@ from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls
 from gateway.loopwatch import Found, LoopOrders, LoopWatch, Opening
 from gateway.stops import StopMatcher
 from parsers import Field
+
+_REASONING: Final = Field.REASONING
+"""Looked up for every token."""
 
 
 @dataclass(slots=True)
@@ -78,26 +82,26 @@ class LegWatch:
     def take(self, deltas: list[Delta]) -> tuple[list[Delta], Ruling | None]:
         """The deltas of one read that the client gets, and whether the last of them was the last one allowed."""
         passed: list[Delta] = []
-        for delta in self._opened(deltas):
-            if isinstance(delta, Text | ToolCalls | Finish) and delta.index in self._transcript.stopped:
+        stopped, least, stops = self._transcript.stopped, self._orders.least, self._orders.stops
+        if self._opening is not None and not self._opening.is_over:
+            deltas = self._opened(deltas, self._opening)
+        for delta in deltas:
+            if stopped and isinstance(delta, Text | ToolCalls | Finish) and delta.index in stopped:
                 continue
-            if self._orders.least and self.is_short and self._ends_thought(delta):
+            if least and self.is_short and self._ends_thought(delta):
                 return passed, Ruling.SHORT
-            if self._orders.stops and not self._let_through(delta, passed):
+            if stops and not self._let_through(delta, passed):
                 continue
-            if isinstance(delta, Text):
+            if type(delta) is Text:
                 passed.append(delta)
                 if (ruling := self._note_text(delta)) is not None:
                     return passed, ruling
             elif self._is_passed(delta):
                 passed.append(delta)
-        return passed, Ruling.SICK if self._is_sick else None
+        return passed, Ruling.SICK if self._opening is not None and self._opening.finding is not None else None
 
-    def _opened(self, deltas: list[Delta]) -> list[Delta]:
+    def _opened(self, deltas: list[Delta], opening: Opening) -> list[Delta]:
         """The deltas without those that are held back; with all that were, once something else has come."""
-        opening = self._opening
-        if opening is None or opening.is_over:
-            return deltas
         told: list[Delta] = []
         for delta in deltas:
             if isinstance(delta, Text) and opening.holds(delta):
@@ -106,11 +110,6 @@ class LegWatch:
                 told += opening.release()
             told.append(delta)
         return told
-
-    @property
-    def _is_sick(self) -> bool:
-        """Has nothing come but a flood, of which nothing was told?"""
-        return self._opening is not None and self._opening.finding is not None
 
     @property
     def has_flooded(self) -> bool:
@@ -126,20 +125,18 @@ class LegWatch:
 
     def _note_text(self, delta: Text) -> Ruling | None:
         """Take in a piece that the client gets; a ruling if it was the last one allowed."""
-        ruling = self._note_loop(delta)
-        if delta.field is not Field.REASONING:
+        ruling = None if self._loops is None else self._note_loop(delta, self._loops)
+        if delta.field is not _REASONING:
             self._note_answer(delta)
             self._governor(delta.index).watch_answer(delta.text, delta.tokens)
             return None
         is_at_cap = self._note_thought(delta)
         return ruling or (Ruling.CAP if is_at_cap else None)
 
-    def _note_loop(self, delta: Text) -> Ruling | None:
+    def _note_loop(self, delta: Text, loops: LoopWatch) -> Ruling | None:
         """A loop in a thought that can be followed by an answer is the flight's business; any other one ends its choice
         here."""
-        if self._loops is None:
-            return None
-        finding = self._loops.feed(delta)
+        finding = loops.feed(delta)
         if finding is None or self._orders.loops.action is not LoopAction.RESCUE:
             return None
         if finding.channel is Channel.REASONING and self._orders.can_go_on:
@@ -223,7 +220,8 @@ class LegWatch:
 
     def _tell(self, text: Text, passed: list[Delta]) -> None:
         passed.append(text)
-        self._note_loop(text)
+        if self._loops is not None:
+            self._note_loop(text, self._loops)
         self._note_answer(text)
 
     def _note_answer(self, text: Text) -> None:

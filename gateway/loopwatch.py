@@ -6,13 +6,18 @@ It finds and remembers; what a finding leads to is the leg watch's and the fligh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from budgets import one_copy
-from budgets.loops import Channel, Finding, Kind, LoopDetector, LoopState
+from budgets.loops import Channel, Finding, Kind, LoopDetector, LoopState, asks_for_repetition
 from budgets.loops.fingerprint import fingerprint
 from gateway.config import LoopAction
 from gateway.deltas import Text
 from parsers import Field
+
+_REASONING: Final = Field.REASONING
+_LOOP: Final = LoopState.LOOP
+"""Looked up for every token."""
 
 QUIET = 256
 """Characters of a channel before a detector is made for it: most answers are short, and a detector is not small."""
@@ -23,12 +28,12 @@ FLOOD_CHARACTER = "!"
 
 @dataclass(frozen=True, slots=True)
 class LoopOrders:
-    """`patience` multiplies all limits; `asked`: the prompt asks for repetition; `finish`: the finish reason of an
-    answer that loops."""
+    """`patience` multiplies all limits; `prompt` is what the user said last, it may ask for repetition; `finish` is the
+    reason told for an answer that loops."""
 
     action: LoopAction = LoopAction.OFF
     patience: float = 1.0
-    asked: bool = False
+    prompt: str = ""
     finish: str = "length"
 
 
@@ -62,35 +67,38 @@ def engine_found(channel: Channel, text: str) -> Finding:
 class LoopWatch:
     """One leg's."""
 
-    __slots__ = ("_detectors", "_orders", "_quiet", "found")
+    __slots__ = ("_answers", "_orders", "_quiet", "_thoughts", "found")
 
     def __init__(self, orders: LoopOrders) -> None:
         self._orders = orders
         self._quiet: dict[tuple[int, Field], list[str]] = {}
-        self._detectors: dict[tuple[int, Field], LoopDetector] = {}
+        self._thoughts: dict[int, LoopDetector] = {}
+        self._answers: dict[int, LoopDetector] = {}
         self.found: list[Found] = []
 
     def feed(self, delta: Text) -> Finding | None:
         """The finding, once, when this piece completes it."""
-        key = (delta.index, delta.field)
-        detector = self._detectors.get(key)
+        detectors = self._thoughts if delta.field is _REASONING else self._answers
+        text, detector = delta.text, detectors.get(delta.index)
         if detector is None:
-            heard = self._quiet.setdefault(key, [])
-            heard.append(delta.text)
+            heard = self._quiet.setdefault((delta.index, delta.field), [])
+            heard.append(text)
             if sum(map(len, heard)) < QUIET:
                 return None
-            detector = self._detectors[key] = self._new_detector(delta.field)
-            text = "".join(self._quiet.pop(key))
-        else:
-            text = delta.text
-        if detector.finding is not None or detector.feed(text) is not LoopState.LOOP or detector.finding is None:
+            text = "".join(heard)
+            detector = detectors[delta.index] = self._new_detector(delta.field)
+        if detector.feed(text) is not _LOOP or detector.finding is None:
+            return None
+        if any(found.finding is detector.finding for found in self.found):
             return None
         self.found.append(Found(delta.index, detector.finding))
         return detector.finding
 
     def _new_detector(self, field: Field) -> LoopDetector:
-        channel = Channel.REASONING if field is Field.REASONING else Channel.ANSWER
-        return LoopDetector(channel, asked_for_repetition=self._orders.asked, patience=self._orders.patience)
+        orders = self._orders
+        channel = Channel.REASONING if field is _REASONING else Channel.ANSWER
+        asked = asks_for_repetition(orders.prompt)
+        return LoopDetector(channel, asked_for_repetition=asked, patience=orders.patience)
 
 
 class Opening:
