@@ -104,7 +104,7 @@ class Script:
 
     def without_faults(self) -> Script:
         clean = Script()
-        names = [*_OPTIONAL_INTS - {"loop_after"}, "status", "error_first", "drop_request"]
+        names = [*_OPTIONAL_INTS - {"loop_after"}, "status", "error_first", "drop_request", "recite"]
         return replace(self, **{name: getattr(clean, name) for name in names})
 
 

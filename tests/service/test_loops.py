@@ -241,6 +241,25 @@ class TestSickWorkers:
         metrics = await paired.metrics()
         assert metrics.value("thinkgate_worker_floods_total") >= 1
 
+    @pytest.mark.parametrize("streamed", [True, False])
+    async def test_a_worker_that_floods_once_costs_nothing_but_its_tokens(
+        self, paired: Gateway, pair: list[Double], streamed: bool
+    ) -> None:
+        """The shape that is no loop of the model: asked elsewhere, answered, and both workers idle in the end."""
+        key = f"once-{streamed}"
+        body = looping("pair", FLOODS[0], key, stream=streamed, times=1)
+        if streamed:
+            told = await stream(paired.url, body)
+            assert_complete(told, key)
+            assert (told.reasons, told.done, len(told.usages)) == (["stop"], True, 1)
+            assert [loop["action"] for loop in loops_of(told)] == ["elsewhere"]
+        else:
+            [choice] = (await post(paired.url, body)).json()["choices"]
+            assert choice["message"]["content"].strip().startswith("Answer(")
+            assert "!" not in choice["message"]["reasoning_content"]
+        for double in pair:
+            await double.wait_idle()
+
     async def test_one_that_stays_sick_is_left_alone(self, paired: Gateway, pair: list[Double]) -> None:
         sick, well = pair
         sick.default = sick.default.__class__(floods=1)
