@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8080
+WORK ?= $(VENV)/train
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .PHONY: help venv serve test test-engines check bench format docs train clean
@@ -66,10 +67,11 @@ bench: $(VENV)/.developed  ## Measure the data path (CPU a request and a token, 
 	@$(BIN)/python -m benchmarks.data_path
 	@$(BIN)/python -m benchmarks.parsers
 	@$(BIN)/python -m benchmarks.loops
+	@$(BIN)/python -m benchmarks.router
 
-train: $(VENV)/.made  ## Train the router's head anew: make train DATA=…
+train: $(VENV)/.made  ## Train the router anew: make train DATA=… (about an hour of one core; goes on where it was stopped)
 	@$(PIP) -c constraints.txt -e '.[train]'
-	@$(BIN)/python -m router.training --data $(DATA) --out router/assets
+	@$(BIN)/python -m router.training --data $(DATA) --work $(WORK) --out router/assets
 
 clean:  ## Remove .venv and caches
 	@rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache tests/clients/node/node_modules
