@@ -7,14 +7,15 @@ odd shapes clients send: what cannot be read counts as absent.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
-_NOISE_TAGS = (
+NOISE_TAGS: Final = (
     "system-reminder",
     "system_reminder",
     "environment",
     "environment_details",
     "environment_context",
+    "env",
     "user_instructions",
     "local-command-stdout",
     "local-command-stderr",
@@ -28,9 +29,17 @@ _NOISE_TAGS = (
     "memories",
     "ide_opened_file",
     "ide_selection",
+    "additional_data",
+    "attached_files",
+    "git_status",
 )
-_TEXT_TYPES = frozenset({"text", "input_text"})
-_IMAGE_TYPES = frozenset({"image_url", "input_image", "image"})
+"""Tags whose blocks coding agents and chat front ends put into a user's turn; a config may name more."""
+_ASK_TAGS: Final = ("user_query", "userRequest", "user_request", "user-request", "task")
+"""Tags that harnesses put around the person's own words: when one is there, only its inside is the ask."""
+_TEXT_TYPES: Final = frozenset({"text", "input_text"})
+_IMAGE_TYPES: Final = frozenset({"image_url", "input_image", "image"})
+_SYSTEM_ROLES: Final = frozenset({"system", "developer"})
+_SYSTEM_CHARS: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,10 @@ class Ask:
     """The last user turn: text parts only, harness noise stripped."""
     earlier: str = ""
     """The user turn before it, read the same way; empty when there is none."""
+    before: str = ""
+    """The user turn before that one."""
+    system: str = ""
+    """The head of the first system prompt, at most 600 characters: a bounded prior, never classified as an ask."""
     has_tools: bool = False
     """The request offers tools. Carried for policy; the classifier does not weigh it."""
     has_images: bool = False
@@ -49,35 +62,64 @@ class Ask:
     """User turns that carry text or an image, at least 1."""
 
 
-def read_ask(messages: Sequence[Mapping[str, Any]], *, has_tools: bool = False) -> Ask:
-    """Read the ask from a message list, newest user turn last.
+def read_ask(
+    messages: Sequence[Mapping[str, Any]], *, has_tools: bool = False, noise: Sequence[str] = NOISE_TAGS
+) -> Ask:
+    """Read the ask from a message list, newest user turn last; `noise`: tags whose blocks are dropped.
 
     A user turn that holds harness noise alone (a reminder, a tool's output) is no turn. Never raises: messages
-    without a role, content of any type, parts of any shape are skipped.
+    without a role, content of any type, parts of any shape are skipped. Only the last three turns and the first
+    system prompt are read in full, so five hundred messages cost little more than five.
     """
     turns: list[tuple[str, bool]] = []
-    for message in cast("Sequence[object]", messages):
+    system = ""
+    count = 0
+    for message in reversed(cast("Sequence[object]", messages)):
         if not isinstance(message, Mapping):
             continue
         fields = cast("Mapping[str, object]", message)
-        if fields.get("role") != "user":
+        role = fields.get("role")
+        if not isinstance(role, str):
             continue
-        text, image = _read_content(fields.get("content"))
-        if text or image:
-            turns.append((text, image))
+        if role in _SYSTEM_ROLES:
+            system = _read_content(fields.get("content"), ())[0][:_SYSTEM_CHARS]
+        elif role == "user":
+            if len(turns) == 3:
+                count += 1
+                continue
+            text, image = _read_content(fields.get("content"), noise)
+            if text or image:
+                turns.append((text, image))
+                count += 1
     if not turns:
-        return Ask("", has_tools=has_tools)
-    text, image = turns[-1]
-    earlier = turns[-2][0] if len(turns) > 1 else ""
-    return Ask(text, earlier, has_tools=has_tools, has_images=image, turns=len(turns))
+        return Ask("", system=system, has_tools=has_tools)
+    text, image = turns[0]
+    earlier = turns[1][0] if len(turns) > 1 else ""
+    before = turns[2][0] if len(turns) > 2 else ""
+    return Ask(text, earlier, before, system, has_tools=has_tools, has_images=image, turns=count)
 
 
-def strip_noise(text: str) -> str:
+def strip_noise(text: str, tags: Sequence[str] = NOISE_TAGS) -> str:
     """Remove closed harness blocks; an unclosed one stays, since the ask may follow it. Linear in the text."""
-    if "</" in text:
-        for tag in _NOISE_TAGS:
-            text = _strip_tag(text, f"<{tag}>", f"</{tag}>")
+    if "</" not in text:
+        return text.strip()
+    for tag in _ASK_TAGS:
+        inside = _inside(text, f"<{tag}>", f"</{tag}>")
+        if inside:
+            text = inside
+            break
+    for tag in tags:
+        text = _strip_tag(text, f"<{tag}>", f"</{tag}>")
     return text.strip()
+
+
+def _inside(text: str, opening: str, closing: str) -> str:
+    """What stands between the last opening tag and the closing one after it; empty when there is no such pair."""
+    start = text.rfind(opening)
+    if start < 0:
+        return ""
+    end = text.find(closing, start)
+    return text[start + len(opening) : end].strip() if end >= 0 else ""
 
 
 def _strip_tag(text: str, opening: str, closing: str) -> str:
@@ -97,17 +139,17 @@ def _strip_tag(text: str, opening: str, closing: str) -> str:
     return "".join(kept)
 
 
-def _read_content(content: object) -> tuple[str, bool]:
+def _read_content(content: object, noise: Sequence[str]) -> tuple[str, bool]:
     """Text and presence of an image in one message's content."""
     if isinstance(content, str):
-        return strip_noise(content), False
+        return strip_noise(content, noise), False
     if not isinstance(content, Sequence) or isinstance(content, bytes | bytearray | memoryview):
         return "", False
     texts: list[str] = []
     image = False
     for part in cast("Sequence[object]", content):
         if isinstance(part, str):
-            texts.append(strip_noise(part))
+            texts.append(strip_noise(part, noise))
         elif isinstance(part, Mapping):
             fields = cast("Mapping[str, object]", part)
             kind = fields.get("type")
@@ -115,7 +157,7 @@ def _read_content(content: object) -> tuple[str, bool]:
             if not isinstance(kind, str):
                 continue
             if kind in _TEXT_TYPES and isinstance(text, str):
-                texts.append(strip_noise(text))
+                texts.append(strip_noise(text, noise))
             elif kind in _IMAGE_TYPES:
                 image = True
     return "\n".join(text for text in texts if text), image

@@ -1,11 +1,11 @@
-"""The classifier: rules, then memory, then encoder and head. Synchronous and deterministic; no I/O after loading.
+"""The classifier: rules, the operator's routes, memory, the cheap tier, then encoder and head. No I/O after loading.
 
-`decide` may run on a worker thread while `peek` and `lexical` run on another: the only state they share is the cache,
-whose every touch is under its own lock (see `cache.py`); the head is read-only. Two threads may compute the same
+`decide` may run on a worker thread while `glance` runs on another: the only state they share is the cache,
+whose every touch is under its own lock (see `cache.py`); all weights are read-only. Two threads may compute the same
 verdict at once; they reach the same one.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -13,81 +13,163 @@ from numpy.typing import NDArray
 
 from router.ask import Ask
 from router.cache import LRU
+from router.cheap import Cheap
 from router.clip import clip_text
-from router.decision import Decision, Route, Tier
-from router.encoder import SENTENCE, Encoder
+from router.decision import Decision, Mode, Route, Tier
+from router.encoder import Encoder, TextIds
 from router.head import Head, Score
 from router.lexical import features
+from router.policy import can_lean, move
 from router.reasons import explain
 from router.rules import apply_rules, is_approval
+from router.userroutes import UserRoutes
 
-_NO_EARLIER: Final = np.zeros(SENTENCE, dtype=np.float32)
 _GO_AHEAD: Final = "a go-ahead, judged by the turn before it"
+
+SURE_SIMPLE: Final = 0.1
+SURE_REASONING: Final = 0.9
+"""Where the cheap tier decides alone in `balanced`: beyond these its verdict is the encoder's in 98 of 100 cases."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Everything trained, as loaded."""
+
+    encoder: Encoder
+    head: Head
+    cheap: Cheap
+    ids: TextIds
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """One ask's features, computed once for all tiers."""
+
+    raw: Floats
+    scaled: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The verdict to be had without the encoder."""
+
+    decision: Decision
+    """Of tier `LEXICAL` when it does not stand: what counts if the encoder has no time."""
+    is_final: bool
 
 
 class Classifier:
     """Says of an ask whether it needs reasoning, how hard it is, and why."""
 
-    def __init__(self, encoder: Encoder, head: Head, *, threshold: float = 0.5, cache_size: int = 8192) -> None:
+    def __init__(
+        self,
+        models: Models,
+        *,
+        mode: Mode = Mode.BALANCED,
+        threshold: float = 0.5,
+        cache_size: int = 8192,
+        routes: UserRoutes | None = None,
+    ) -> None:
         """`threshold`: the p(reasoning), 0..1, from which an ask goes to reasoning. `cache_size`: verdicts kept."""
         if not 0.0 <= threshold <= 1.0:
             raise ValueError(f"threshold must lie in 0..1, not {threshold}")
-        self._encoder = encoder
-        self._head = head
-        self._threshold = threshold
+        self.models = models
+        self.mode = mode
+        self.threshold = threshold
+        self.routes = routes
         self._cache: LRU[Decision] = LRU(cache_size)
 
     def decide(self, ask: Ask) -> Decision:
-        """The full verdict; about 8–30 ms CPU when the encoder runs. What the encoder raises passes through."""
+        """The full verdict; about 4 ms CPU when the encoder runs. What the encoder raises passes through."""
         if is_approval(ask):
-            return _inherit(self.decide(_before(ask)))
-        ruled = apply_rules(ask)
-        if ruled is not None:
-            return ruled
-        key = self._key(ask)
-        known = self._cache.get(key)
+            return _inherit(self.decide(before(ask)))
+        known = self._known(ask)
         if known is not None:
             return known
-        raw = features(ask)
-        scaled = self._head.scale(raw)
-        earlier = self._encoder.encode(ask.earlier)[:SENTENCE] if ask.earlier else _NO_EARLIER
-        score = self._head.apply(self._encoder.encode(ask.text), earlier, scaled)
-        decision = self._decide(score, raw, scaled, Tier.ENCODER)
-        self._cache.put(key, decision)
+        working = self.work(ask)
+        if self.mode is not Mode.ACCURATE:
+            score = self.cheap_score(ask, working)
+            if self._is_enough(score):
+                return self._remember(ask, self._cheap_verdict(ask, score, working, Tier.CHEAP))
+        matched = self.routes.by_utterance(ask) if self.routes is not None else None
+        if matched is not None:
+            return self._remember(ask, matched)
+        lean = self.decide(before(ask)).p_reasoning if can_lean(ask.text, ask.earlier) else None
+        return self._remember(ask, self._verdict(ask, self.full_score(ask, working), working, Tier.ENCODER, lean))
+
+    def glance(self, ask: Ask) -> Glance:
+        """What rules, memory and the cheap tier say, and whether that stands; under half a millisecond, no encoder."""
+        if is_approval(ask):
+            found = self.glance(before(ask))
+            return Glance(_inherit(found.decision), found.is_final)
+        known = self._known(ask)
+        if known is not None:
+            return Glance(known, is_final=True)
+        working = self.work(ask)
+        score = self.cheap_score(ask, working)
+        if self._is_enough(score):
+            decision = self._remember(ask, self._cheap_verdict(ask, score, working, Tier.CHEAP))
+            return Glance(decision, is_final=True)
+        return Glance(self._cheap_verdict(ask, score, working, Tier.LEXICAL), is_final=False)
+
+    def _known(self, ask: Ask) -> Decision | None:
+        """What a rule, a route by words, or memory says."""
+        ruled = apply_rules(ask) or (self.routes.by_words(ask) if self.routes is not None else None)
+        return ruled if ruled is not None else self._cache.get(self._key(ask))
+
+    def _remember(self, ask: Ask, decision: Decision) -> Decision:
+        self._cache.put(self._key(ask), decision)
         return decision
 
-    def peek(self, ask: Ask) -> Decision | None:
-        """The verdict if a rule or the cache has it; microseconds, never the encoder."""
-        if is_approval(ask):
-            found = self.peek(_before(ask))
-            return None if found is None else _inherit(found)
-        return apply_rules(ask) or self._cache.get(self._key(ask))
+    def _is_enough(self, score: Score) -> bool:
+        """Does the cheap tier decide alone?"""
+        if self.mode is Mode.ACCURATE or (self.routes is not None and self.routes.needs_encoder):
+            return False
+        return self.mode is Mode.FAST or not SURE_SIMPLE < score.p_reasoning < SURE_REASONING
 
-    def lexical(self, ask: Ask) -> Decision:
-        """The verdict on words alone, under 1 ms: the fallback when there is no time for the encoder. Not cached."""
-        if is_approval(ask):
-            return _inherit(self.lexical(_before(ask)))
-        ruled = apply_rules(ask)
-        if ruled is not None:
-            return ruled
+    def work(self, ask: Ask) -> Working:
         raw = features(ask)
-        scaled = self._head.scale(raw)
-        return self._decide(self._head.apply_lexical(scaled), raw, scaled, Tier.LEXICAL)
+        return Working(raw, self.models.head.scale(raw))
 
-    def _decide(self, score: Score, raw: NDArray[np.float32], scaled: NDArray[np.float32], tier: Tier) -> Decision:
-        p = score.p_reasoning
-        route = Route.REASONING if p >= self._threshold else Route.STANDARD
-        confidence = p if route is Route.REASONING else 1.0 - p
-        reasons = explain(route, p, raw, self._head.pull(scaled), encoder=tier is Tier.ENCODER)
-        return Decision(route, score.complexity, confidence, p, tier, reasons)
+    def full_score(self, ask: Ask, working: Working) -> Score:
+        """Encoder and head, whatever the mode."""
+        return self.models.head.score(self.inputs(ask, working))
+
+    def inputs(self, ask: Ask, working: Working) -> Floats:
+        """What the head sees: the last turn's encoding, the earlier turn's, scaled features."""
+        encoder = self.models.encoder
+        width = encoder.sentence
+        earlier = encoder.encode(ask.earlier)[:width] if ask.earlier else np.zeros(width, dtype=np.float32)
+        return np.concatenate((encoder.encode(ask.text), earlier, working.scaled))
+
+    def cheap_score(self, ask: Ask, working: Working) -> Score:
+        ids = self.models.ids
+        return self.models.cheap.score(ids(ask.text), ids(ask.earlier) if ask.earlier else [], working.scaled)
+
+    def _cheap_verdict(self, ask: Ask, score: Score, working: Working, tier: Tier) -> Decision:
+        lean = self.glance(before(ask)).decision.p_reasoning if can_lean(ask.text, ask.earlier) else None
+        return self._verdict(ask, score, working, tier, lean)
+
+    def _verdict(self, ask: Ask, score: Score, working: Working, tier: Tier, lean: float | None) -> Decision:
+        moved = move(score.p_reasoning, before=lean, system=ask.system, text=ask.text)
+        route = Route.REASONING if moved.p >= self.threshold else Route.STANDARD
+        confidence = moved.p if route is Route.REASONING else 1.0 - moved.p
+        pull = self.models.head.pull(working.scaled)
+        reasons = explain(route, moved.p, working.raw, pull, encoder=tier is Tier.ENCODER)
+        return Decision(route, score.complexity, confidence, moved.p, tier, (reasons[0], *moved.reasons, *reasons[1:]))
 
     def _key(self, ask: Ask) -> bytes:
-        """All that a verdict depends on: the clipped turns and the length of the last."""
-        return self._cache.key(clip_text(ask.text), str(len(ask.text)), clip_text(ask.earlier))
+        """All that a verdict depends on: the clipped turns, the length of the last, the system prompt's head."""
+        turns = (clip_text(ask.text), str(len(ask.text)), clip_text(ask.earlier))
+        # The turn before the earlier one counts only where a follow-up may lean on it.
+        return self._cache.key(*turns, clip_text(ask.before) if can_lean(ask.text, ask.earlier) else "", ask.system)
 
 
-def _before(ask: Ask) -> Ask:
-    return Ask(ask.earlier, has_tools=ask.has_tools)
+def before(ask: Ask) -> Ask:
+    """The ask as it stood one user turn earlier, without what came before that."""
+    return Ask(ask.earlier, ask.before, system=ask.system, has_tools=ask.has_tools)
 
 
 def _inherit(decision: Decision) -> Decision:

@@ -10,7 +10,7 @@ HEAD_CHARS = 360
 """Characters kept from the start of a long text."""
 TAIL_CHARS = 360
 """Characters kept from its end."""
-MAX_TOKENS = 96
+MAX_TOKENS = 72
 """Tokens the encoder sees, its two special tokens included."""
 
 _GAP = " … "

@@ -12,12 +12,28 @@ class Route(StrEnum):
 
 
 class Tier(StrEnum):
-    """What reached the verdict, cheapest first. `DEFAULT` is for callers that had to answer without the classifier."""
+    """What reached the verdict, cheapest first.
+
+    `LEXICAL` is the cheap tier when it had to answer for an encoder that was late or failed. `DEFAULT` is for callers
+    that had to answer without the classifier.
+    """
 
     RULE = "rule"
+    CHEAP = "cheap"
     ENCODER = "encoder"
     LEXICAL = "lexical"
     DEFAULT = "default"
+
+
+class Mode(StrEnum):
+    """How much a verdict may cost."""
+
+    FAST = "fast"
+    """Rules and the cheap tier alone; under half a millisecond."""
+    BALANCED = "balanced"
+    """The encoder only where the cheap tier is unsure."""
+    ACCURATE = "accurate"
+    """The encoder for every ask that no rule decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +50,5 @@ class Decision:
     tier: Tier
     reasons: tuple[str, ...]
     """Why, in words for people, strongest first. Never holds text of the user."""
+    target: str | None = None
+    """Pool or model that a rule of the operator's names; None leaves it to the route."""

@@ -135,3 +135,15 @@ AUX_WORDS = frozenset(
     {"is", "are", "was", "were", "do", "does", "did", "can", "could", "will", "would", "should"}
     | {"has", "have", "had", "may"}
 )
+
+SYSTEM_CUES: dict[str, str] = {
+    "hard": (
+        "prove|proof|proofs|derive|theorem|induction|rigorous|tutor|mathematics|maths|math|reasoning|engineer|"
+        "debugging|analyst|scientist|planner|olympiad|architect|auditor"
+    ),
+    "soft": (
+        "translator|translate|translation|summarise|summarize|rewrite|copywriter|friendly|chat|support|receptionist|"
+        "concierge|greeting|proofreader|companion|brief|short|poet"
+    ),
+}
+"""Words of a system prompt that say what sort of asks will follow. English: so are nearly all system prompts."""

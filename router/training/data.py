@@ -1,19 +1,34 @@
-"""Rows from the labelled data: reading, sampling, holding out. No embedding, no fitting."""
+"""Rows from the labelled data: reading, holding out, and what one epoch of fine-tuning sees. No fitting.
+
+Held out: runs of neighbouring handwritten rows (neighbours share a text), whole templates of the crossed generator,
+whole sources (`ood/`) and `hard/`. The mix of an epoch is drawn anew from its seed: all handwritten rows, and samples
+of the rest, even over sources and labels; the last epoch is short.
+"""
 
 import hashlib
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from router.ask import Ask, read_ask
+from router.retrain.log import LogRow
+from router.training.crossed import Made, generate, read_templates
 
 SEED = 20
-PLAIN_PER_LABEL = 2400
-AUG_PER_LABEL = 2400
 RUN = 8
-"""Neighbouring handwritten rows share a text or a conversation, so they are held out in runs of this many."""
+GRADED = ("gsm8k", "cmath_zh", "reasoning_gym")
+"""Public sources whose rows carry a grade of their own: steps, or the setting of a generator."""
+AUGMENTED, PLAIN, CROSSED = 2600, 2600, 5000
+"""Rows of an epoch beside the handwritten ones."""
+RESTING = (700, 700, 1600)
+"""The same in the last epoch, where the rate falls to nothing."""
+LAST = 2
+HELD_CROSSED = 9000
+"""Prompts generated for the figures; only those from held-out templates are used, about an eighth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +38,70 @@ class Row:
     complexity: float
     source: str
     lang: str
+    sub: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Splits:
-    train: list[Row]
-    held: list[Row]
-    """A tenth of the handwritten rows, for the figures."""
-    calibration: list[Row]
-    """A twentieth of the handwritten rows, for calibration."""
-    hard: list[Row]
-    ood: list[Row]
+class Corpus:
+    """All rows under one root, split."""
+
+    def __init__(self, root: Path, own: Sequence[Row] = ()) -> None:
+        """`own`: rows of the operator's log, in every epoch."""
+        self.own = list(own)
+        rng = random.Random(SEED)
+        self.handwritten: list[Row] = []
+        self.held: list[Row] = []
+        """A tenth of the handwritten rows, for the figures."""
+        self.calibration: list[Row] = []
+        """A twentieth of the handwritten rows, for calibration."""
+        for path in sorted((root / "handwritten").glob("*.jsonl")):
+            rows = read_rows(path)
+            for start in range(0, len(rows), RUN):
+                draw = rng.random()
+                part = self.held if draw < 0.1 else self.calibration if draw < 0.15 else self.handwritten
+                part.extend(rows[start : start + RUN])
+        self.augmented = read_rows(root / "train" / "aug.jsonl")
+        self.plain = [
+            row for path in sorted((root / "train").glob("*.jsonl")) if path.stem != "aug" for row in read_rows(path)
+        ]
+        self.hard = read_rows(root / "hard" / "hard_open.jsonl")
+        self.ood = [row for path in sorted((root / "ood").glob("*.jsonl")) for row in read_rows(path)]
+        self.templates = read_templates()
+
+    def epoch(self, number: int) -> list[Row]:
+        """What epoch `number` (from 0) is fitted on, shuffled."""
+        rng = random.Random(SEED * 1000 + number)
+        augmented, plain, count = RESTING if number == LAST else (AUGMENTED, PLAIN, CROSSED)
+        crossed = generate(self.templates, count, SEED * 1000 + number, self.lent)
+        rows = [
+            *self.handwritten,
+            *self.own,
+            *_sample(self.augmented, augmented // 2, rng),
+            *_sample(self.plain, plain // 2, rng),
+            *(_of_made(made) for made in crossed if not made.is_held),
+        ]
+        rng.shuffle(rows)
+        return rows
+
+    @cached_property
+    def graded(self) -> list[Row]:
+        """Rows with grades, to fit the residual difficulty on: handwritten, and two in three of the public ones."""
+        public = [row for row in self.plain if row.source in GRADED and not is_grade_held(row)]
+        return [*self.handwritten, *public]
+
+    @cached_property
+    def held_crossed(self) -> list[Row]:
+        made = generate(self.templates, HELD_CROSSED, SEED + 1, self.lent)
+        return [_of_made(one) for one in made if one.is_held and one.kind != "any"]
+
+    @cached_property
+    def lent(self) -> Sequence[tuple[str, str]]:
+        """Problems of the public sources, to be edited and translated in crossed prompts."""
+        return [(row.lang, row.ask.text) for row in self.plain if row.label == 1 and len(row.ask.text) < 900]
+
+
+def is_grade_held(row: Row) -> bool:
+    """Kept aside from the fit of the residual difficulty, for its figures: a third, by a digest of the text."""
+    return hashlib.sha256(row.ask.text.encode()).digest()[0] % 3 == 0
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -42,35 +110,27 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _row(record: dict[str, Any]) -> Row:
-    ask = read_ask([*record.get("history", ()), {"role": "user", "content": record["text"]}])
+    ask = read_ask([*(record.get("history") or ()), {"role": "user", "content": record["text"]}])
     complexity = record["complexity"] if record["complexity"] is not None else 0.0
-    return Row(ask, int(record["label"]), float(complexity), record["source"], record["lang"])
+    return Row(
+        ask, int(record["label"]), float(complexity), record["source"], record["lang"], str(record.get("sub") or "")
+    )
 
 
-def read_splits(root: Path) -> Splits:
-    rng = random.Random(SEED)
-    handwritten: list[Row] = []
-    held: list[Row] = []
-    calibration: list[Row] = []
-    for path in sorted((root / "handwritten").glob("*.jsonl")):
-        rows = read_rows(path)
-        for start in range(0, len(rows), RUN):
-            draw = rng.random()
-            part = held if draw < 0.1 else calibration if draw < 0.15 else handwritten
-            part.extend(rows[start : start + RUN])
-    augmented = read_rows(root / "train" / "aug.jsonl")
-    plain = [row for path in sorted((root / "train").glob("*.jsonl")) if path.stem != "aug" for row in read_rows(path)]
-    train = [
-        *handwritten,
-        *_sample(augmented, AUG_PER_LABEL, rng),
-        *_sample(plain, PLAIN_PER_LABEL, rng),
-    ]
-    hard = read_rows(root / "hard" / "hard_open.jsonl")
-    ood = [row for path in sorted((root / "ood").glob("*.jsonl")) for row in read_rows(path)]
-    return Splits(train, held, calibration, hard, ood)
+def of_log(row: LogRow) -> Row:
+    """A labelled request; one without a label raises ValueError."""
+    if row.label is None:
+        raise ValueError("every line of a log to fine-tune on needs a label")
+    return Row(row.ask, row.label, 0.6 if row.label else 0.15, "own", "?")
 
 
-def _sample(rows: list[Row], per_label: int, rng: random.Random) -> list[Row]:
+def _of_made(made: Made) -> Row:
+    turns = [*made.history, made.text]
+    ask = read_ask([{"role": "user", "content": turn} for turn in turns])
+    return Row(ask, made.label, made.complexity, "crossed", made.lang, made.kind)
+
+
+def _sample(rows: Sequence[Row], per_label: int, rng: random.Random) -> list[Row]:
     """At most `per_label` rows of each label, drawn evenly over the sources."""
     taken: list[Row] = []
     for label in (0, 1):
@@ -89,6 +149,6 @@ def _sample(rows: list[Row], per_label: int, rng: random.Random) -> list[Row]:
 
 
 def digests(root: Path) -> dict[str, str]:
-    """sha256 of every data file the head was fitted, calibrated or tested on, by path under `root`."""
+    """sha256 of every data file used, by path under `root`."""
     paths = [path for folder in ("handwritten", "train", "hard", "ood") for path in (root / folder).glob("*.jsonl")]
     return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(paths)}

@@ -1,97 +1,106 @@
-"""Fitting the heads on finished features: a small network, two linear ones, and their calibration. Seeded."""
+"""What is fitted once the encoder stands: calibration, grading, the lexical logit. Numpy only; seeded by its inputs."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
-from router.training.data import SEED
+from router.figures import rank_correlation, verdicts
+from router.training.data import Row
 
-Floats = NDArray[np.float32]
-
-UNITS = 64
-EPOCHS = 14
-BATCH = 128
-RATE = 2e-3
-HANDWRITTEN_WEIGHT = 2.0
-EMBEDDING_GAIN = 4.0
-"""Embeddings are unit vectors: this brings an entry near the size of a scaled lexical feature. Folded in afterwards."""
-LEXICAL_GAIN = 0.5
+Floats = NDArray[np.float64]
+KNOTS = 16
+RIDGE = 3000.0
+LEAST_GRADED = 40
+GRADE_WEIGHTS = {"gsm8k": 6.0, "cmath_zh": 8.0}
+"""Counted steps are a finer grade than an author's four levels, and there are fewer of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
-    """A hidden layer of rectified units and a logit, in serving's scale of inputs."""
-
-    hidden: Floats
-    hidden_bias: Floats
-    output: Floats
-    output_bias: float
-
-    def units(self, inputs: Floats) -> Floats:
-        return np.maximum(inputs @ self.hidden + self.hidden_bias, 0.0)
-
-    def logits(self, inputs: Floats) -> Floats:
-        return self.units(inputs) @ self.output + self.output_bias
+def labels_of(rows: Sequence[Row]) -> Floats:
+    return np.array([row.label for row in rows], dtype=np.float64)
 
 
-def gains(embedded: int, lexical: int) -> Floats:
-    """What brings the columns of the inputs to like sizes: `embedded` of them, then `lexical`."""
-    return np.repeat(np.array([EMBEDDING_GAIN, LEXICAL_GAIN], dtype=np.float32), [embedded, lexical])
+def classes_of(rows: Sequence[Row]) -> NDArray[np.float32]:
+    """Mean and spread of the complexity of each class."""
+    found: list[tuple[float, float]] = []
+    for label in (0, 1):
+        grades = [row.complexity for row in rows if row.label == label]
+        found.append((float(np.mean(grades)), float(np.std(grades))))
+    return np.array(found, dtype=np.float32)
 
 
-def fit_network(inputs: Floats, labels: NDArray[np.int64], weights: Floats, gain: Floats) -> Network:
-    """`gain`: the factor of each column while fitting, folded into the weights afterwards."""
-    torch.manual_seed(SEED)
-    torch.set_num_threads(1)
-    rows, wanted, weight = torch.from_numpy(inputs * gain), torch.from_numpy(labels).float(), torch.from_numpy(weights)
-    first, last = torch.nn.Linear(inputs.shape[1], UNITS), torch.nn.Linear(UNITS, 1)
-    network = torch.nn.Sequential(
-        torch.nn.Dropout(0.1), first, torch.nn.ReLU(), torch.nn.Dropout(0.3), last, torch.nn.Flatten(0)
-    )
-    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-2)
-    steps = EPOCHS * -(-len(rows) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps)
-    for _ in range(EPOCHS):
-        for batch in torch.randperm(len(rows)).split(BATCH):
-            loss = torch.nn.functional.binary_cross_entropy_with_logits(
-                network(rows[batch]), wanted[batch], weight[batch]
-            )
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-    return Network(
-        hidden=first.weight.detach().numpy().T * gain[:, None],
-        hidden_bias=first.bias.detach().numpy(),
-        output=last.weight.detach().numpy()[0],
-        output_bias=float(last.bias.detach()[0]),
-    )
+def fit_residual(features: Floats, rows: Sequence[Row], begun: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Ridge regression on the grades, each in standard deviations within its source and label, near `begun`.
 
-
-def fit_logistic(inputs: Floats, labels: NDArray[np.int64], weights: Floats) -> Floats:
-    """Linear logit over the inputs, its constant last."""
-    model = LogisticRegression(C=0.3, max_iter=500).fit(inputs, labels, weights)
-    return np.append(model.coef_[0], model.intercept_[0]).astype(np.float32)
-
-
-def fit_complexity(inputs: Floats, graded: Floats, weights: Floats, gain: Floats) -> Floats:
-    """Logistic regression on the graded complexity, 0..1, as a soft label: a sigmoid gives back its expectation.
-
-    The constant comes last. Least squares on log-odds was tried and sank to the middle: a grade is not a logit.
+    `begun` is what fine-tuning left: a weight for each column of the features, and a constant. Grades and features are
+    centred within their source and label: a regression over all rows together orders sources, and nothing inside them.
     """
-    scaled = inputs * gain
-    model = LogisticRegression(C=0.01, max_iter=500).fit(
-        np.concatenate((scaled, scaled)),
-        np.repeat([1, 0], len(graded)),
-        np.concatenate((weights * graded, weights * (1 - graded))),
-    )
-    return np.append(model.coef_[0] * gain, model.intercept_[0]).astype(np.float32)
+    groups: dict[tuple[str, int], list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault((row.source, row.label), []).append(index)
+    targets, counted = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
+    offsets = features @ begun[:-1].astype(np.float64)
+    centred = np.zeros_like(features)
+    for picked in groups.values():
+        grades = np.array([rows[index].complexity for index in picked])
+        if len(picked) < LEAST_GRADED or grades.std() < 0.01:
+            continue
+        targets[picked] = (grades - grades.mean()) / grades.std() - (offsets[picked] - offsets[picked].mean())
+        centred[picked] = features[picked] - features[picked].mean(axis=0)
+        counted[picked] = True
+    spread = np.maximum(centred[counted].std(axis=0), 1e-6)
+    scaled = centred[counted] / spread
+    weights = np.array([GRADE_WEIGHTS.get(row.source, 1.0) for row in rows])[counted]
+    weighed = scaled * weights[:, None]
+    moved = np.linalg.solve(weighed.T @ scaled + RIDGE * np.eye(scaled.shape[1]), weighed.T @ targets[counted]) / spread
+    found = np.append(begun[:-1] + moved, 0.0)
+    reasoning = counted & np.array([row.label == 1 for row in rows])
+    found[-1] = -float((features[reasoning] @ found[:-1]).mean())
+    return found.astype(np.float32)
 
 
-def fit_platt(logits: Floats, labels: NDArray[np.int64]) -> tuple[float, float]:
-    """Slope and offset that make a logit a calibrated one."""
-    model = LogisticRegression(C=10.0).fit(logits[:, None], labels)
-    return float(model.coef_[0, 0]), float(model.intercept_[0])
+def knots_of(sums: Floats, grades: Floats) -> NDArray[np.float32]:
+    """A rising map from the sums to the grades: pooled adjacent violators, thinned to a few knots."""
+    order = np.argsort(sums, kind="stable")
+    level, weight = [], []
+    for value in grades[order].tolist():
+        level.append(value)
+        weight.append(1.0)
+        while len(level) > 1 and level[-2] >= level[-1]:
+            total = weight[-2] + weight[-1]
+            level[-2] = (level[-2] * weight[-2] + level[-1] * weight[-1]) / total
+            weight[-2] = total
+            level.pop()
+            weight.pop()
+    rising = np.repeat(level, np.array(weight, dtype=int))
+    picks = np.linspace(0, len(rising) - 1, KNOTS).astype(int)
+    x, y = sums[order][picks], rising[picks]
+    x = np.maximum.accumulate(x + np.arange(KNOTS) * 1e-6)
+    # Plateaus would tie asks that the residual tells apart: a small slope keeps the order.
+    y = np.clip(0.9 * y + 0.1 * np.clip(x, 0, 1), 0, 1)
+    return np.stack((np.append(x, [2.5]), np.append(y, [1.0]))).astype(np.float32)
+
+
+def sums_of(p: Floats, residual: Floats, classes: NDArray[np.float32]) -> Floats:
+    """What the knots map: class priors mixed by p, each with its residual."""
+    bounded = np.clip(residual, -2.5, 2.5)
+    simple = classes[0, 0] + classes[0, 1] * bounded
+    hard = classes[1, 0] + classes[1, 1] * bounded
+    return (1 - p) * simple + p * hard
+
+
+def figures(p: Floats, rows: Sequence[Row]) -> dict[str, float]:
+    return verdicts(p, labels_of(rows).astype(np.int64))
+
+
+def grouped(p: Floats, rows: Sequence[Row], by: str) -> dict[str, dict[str, float]]:
+    """Figures of each value of a row's field (`source`, `lang`, `sub`), largest groups first."""
+    groups: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault(str(getattr(row, by)), []).append(index)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    return {name: figures(p[index], [rows[i] for i in index]) for name, index in ordered}
+
+
+def within_source(complexity: Floats, rows: Sequence[Row]) -> float:
+    return round(rank_correlation(complexity, np.array([row.complexity for row in rows])), 3)

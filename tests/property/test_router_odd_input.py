@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router import Ask, Classifier, Head, Route, read_ask
+from router import Ask, Classifier, Head, Models, Route, read_ask
 from router.ask import strip_noise
-from router.encoder import DIMENSION
+from router.cheap import Cheap
+from router.encoder import DIMENSION, SENTENCE, TextIds
 from router.lexical import FEATURES, features
 from router.loading import ASSETS
 from router.rules import apply_rules, is_approval
@@ -52,11 +53,16 @@ ADVERSARIAL = (
 
 
 class Flat:
+    sentence = SENTENCE
+
     def encode(self, text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
         return np.full(DIMENSION, 1 / 32, dtype=np.float32)
 
 
-CLASSIFIER = Classifier(Flat(), Head.read(ASSETS / "head.npz"), cache_size=64)
+MODELS = Models(
+    Flat(), Head.read(ASSETS / "head.npz"), Cheap.read(ASSETS / "cheap.npz"), TextIds(ASSETS / "tokenizer.json")
+)
+CLASSIFIER = Classifier(MODELS, cache_size=64)
 
 
 @given(st.lists(MESSAGES | JUNK, max_size=5), st.booleans())
@@ -67,13 +73,13 @@ def test_reading_never_raises(messages: Any, tools: bool) -> None:
     assert read_ask(messages, has_tools=tools) == ask
 
 
-@given(TEXTS, TEXTS)
-def test_every_ask_gets_a_verdict_and_keeps_it(text: str, earlier: str) -> None:
-    ask = Ask(text, earlier)
+@given(TEXTS, TEXTS, TEXTS, TEXTS)
+def test_every_ask_gets_a_verdict_and_keeps_it(text: str, earlier: str, before: str, system: str) -> None:
+    ask = Ask(text, earlier, before, system)
     assert np.isfinite(features(ask)).all()
     decision = CLASSIFIER.decide(ask)
-    assert CLASSIFIER.decide(ask) == decision == CLASSIFIER.peek(ask)
-    for found in (decision, CLASSIFIER.lexical(ask)):
+    assert CLASSIFIER.decide(ask) == decision == CLASSIFIER.glance(ask).decision
+    for found in (decision, Classifier(MODELS, cache_size=0).glance(ask).decision):
         assert 0.0 <= found.complexity <= 1.0
         assert found.confidence == (found.p_reasoning if found.route is Route.REASONING else 1 - found.p_reasoning)
 
@@ -110,4 +116,4 @@ def test_features_and_rules_do_not_grow(unit: str) -> None:
 @given(st.lists(st.sampled_from(ADVERSARIAL), min_size=1, max_size=6), st.integers(500, 3000))
 def test_mixed_adversaries_stay_cheap(units: list[str], times: int) -> None:
     text = "".join(units) * times
-    assert _seconds(lambda: CLASSIFIER.lexical(Ask(strip_noise(text), text))) < 0.25
+    assert _seconds(lambda: CLASSIFIER.glance(Ask(strip_noise(text), text))) < 0.25

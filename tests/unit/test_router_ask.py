@@ -21,7 +21,9 @@ def test_reads_last_and_earlier_turn() -> None:
         {"role": "assistant", "content": None, "tool_calls": []},
         {"role": "tool", "content": "output"},
     ]
-    assert read_ask(messages, has_tools=True) == Ask("second", "first", has_tools=True, turns=2)
+    assert read_ask(messages, has_tools=True) == Ask(
+        "second", "first", system="You are terse.", has_tools=True, turns=2
+    )
 
 
 def test_reads_parts_and_images() -> None:
@@ -60,3 +62,23 @@ def test_strips_closed_blocks(text: str, left: str) -> None:
 @pytest.mark.parametrize("messages", [[], [{}], [None], ["hi"], [{"role": "user"}], [user(7)], [user([None, 3, {}])]])
 def test_nothing_to_read_is_an_empty_ask(messages: Any) -> None:
     assert read_ask(messages) == Ask("")
+
+
+def test_reads_three_turns_and_counts_the_rest() -> None:
+    found = read_ask([user(f"turn {number}") for number in range(500)])
+    assert (found.text, found.earlier, found.before, found.turns) == ("turn 499", "turn 498", "turn 497", 500)
+
+
+def test_the_persons_own_words_inside_a_harness() -> None:
+    text = "<attached_files>a lot of code</attached_files>\n<user_query>rename f to g</user_query>\n<memory>x</memory>"
+    assert read_ask([user(text)]) == Ask("rename f to g")
+
+
+def test_tags_of_ones_own_are_dropped() -> None:
+    assert strip_noise("<house>prove it</house> thanks", ("house",)) == "thanks"
+    assert read_ask([user("<house>x</house>hi")], noise=("house",)) == Ask("hi")
+
+
+def test_a_system_prompt_is_kept_short() -> None:
+    found = read_ask([{"role": "developer", "content": "x" * 5000}, user("hi")])
+    assert len(found.system) == 600

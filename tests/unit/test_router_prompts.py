@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from router import Ask, Classifier, Decision, Route, Tier, load
+from router import Ask, Classifier, Decision, Mode, Route, Tier, load
 
 REASONING = (
     Ask("is 2021 prime"),
@@ -80,8 +80,9 @@ def test_accuracy(classifier: Classifier) -> None:
     assert accuracy(verdicts) >= FLOOR, missed
 
 
-def test_lexical_accuracy(classifier: Classifier) -> None:
-    assert accuracy([(classifier.lexical(ask), wanted) for ask, wanted in cases()]) >= LEXICAL_FLOOR
+def test_words_alone_do_nearly_as_well() -> None:
+    fast = load(mode=Mode.FAST)
+    assert accuracy([(fast.decide(ask), wanted) for ask, wanted in cases()]) >= LEXICAL_FLOOR
 
 
 def test_hard_asks_are_harder(classifier: Classifier) -> None:
@@ -93,7 +94,7 @@ def test_hard_asks_are_harder(classifier: Classifier) -> None:
 def test_verdicts_lie_in_range_and_speak(classifier: Classifier) -> None:
     for ask, _ in cases():
         decision = classifier.decide(ask)
-        assert decision.tier is Tier.ENCODER
+        assert decision.tier in (Tier.CHEAP, Tier.ENCODER)
         assert 0.0 <= decision.complexity <= 1.0
         assert 0.5 <= decision.confidence <= 1.0
         assert 0.0 <= decision.p_reasoning <= 1.0

@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
-from gateway import routing
+from gateway import config, routing
 from gateway.observe.metrics import Metrics
 from gateway.routing import Routing
-from router import Ask, Classifier, Decision, Route, Tier
+from router import Ask, Classifier, Decision, Glance, Mode, Route, Tier
 
 HARD, EASY = Ask("prove it"), Ask("hello")
 PATIENT = 5.0
@@ -31,11 +31,9 @@ class FakeClassifier:
         self.known: dict[Ask, Decision] = {}
         self.error: Exception | None = None
 
-    def peek(self, ask: Ask) -> Decision | None:
-        return self.known.get(ask)
-
-    def lexical(self, ask: Ask) -> Decision:
-        return verdict(Tier.LEXICAL)
+    def glance(self, ask: Ask) -> Glance:
+        known = self.known.get(ask)
+        return Glance(known or verdict(Tier.LEXICAL), is_final=known is not None)
 
     def decide(self, ask: Ask) -> Decision:
         self.runs.append(ask)
@@ -52,10 +50,14 @@ class Bench:
         self.metrics = Metrics()
         self.made: list[Routing] = []
 
-    def routing(self, deadline: float) -> Routing:
-        made = Routing(cast("Classifier", self.classifier), self.metrics, deadline=deadline)
+    def routing(self, deadline: float, shadow: FakeClassifier | None = None) -> Routing:
+        other = cast("Classifier", shadow) if shadow is not None else None
+        made = Routing(cast("Classifier", self.classifier), self.metrics, deadline=deadline, shadow=other)
         self.made.append(made)
         return made
+
+    def fallbacks(self, why: str) -> float:
+        return self.metrics.registry.get_sample_value("thinkgate_router_fallbacks_total", {"why": why}) or 0.0
 
     def count(self, tier: Tier) -> float:
         labels = {"route": "reasoning", "tier": tier.value}
@@ -86,7 +88,7 @@ async def test_a_known_verdict_does_not_wait_for_the_encoder(bench: Bench) -> No
 async def test_beyond_the_deadline_the_words_alone_decide_and_the_encoder_still_learns(bench: Bench) -> None:
     routing_ = bench.routing(0.01)
     assert (await routing_.decide(HARD)).tier is Tier.LEXICAL
-    assert bench.count(Tier.LEXICAL) == 1
+    assert bench.count(Tier.LEXICAL) == bench.fallbacks("late") == 1
     bench.classifier.gate.set()
     await asyncio.gather(*routing_._running.values())
     assert (await routing_.decide(HARD)).tier is Tier.ENCODER
@@ -118,6 +120,7 @@ async def test_a_long_queue_is_not_joined(bench: Bench, monkeypatch: pytest.Monk
     waiting = [asyncio.create_task(routing_.decide(Ask(f"prove {number}"))) for number in range(2)]
     await asyncio.sleep(0)
     assert (await routing_.decide(EASY)).tier is Tier.LEXICAL
+    assert bench.fallbacks("busy") == 1
     bench.classifier.gate.set()
     assert {decision.tier for decision in await asyncio.gather(*waiting)} == {Tier.ENCODER}
     assert (await routing_.decide(EASY)).tier is Tier.ENCODER, "the queue is empty again"
@@ -128,3 +131,59 @@ async def test_an_encoder_that_fails_costs_no_request(bench: Bench) -> None:
     bench.classifier.error = RuntimeError("onnx")
     bench.classifier.gate.set()
     assert (await bench.routing(PATIENT).decide(HARD)).tier is Tier.LEXICAL
+
+
+async def test_a_queue_that_would_miss_the_deadline_is_not_joined(bench: Bench) -> None:
+    """Three prompts ahead at four milliseconds each, and ten to wait: the words decide at once."""
+    routing_ = bench.routing(0.01)
+    waiting = [asyncio.create_task(routing_.decide(Ask(f"prove {number}"))) for number in range(4)]
+    await asyncio.sleep(0)
+    assert len(routing_._running) == 3
+    bench.classifier.gate.set()
+    await asyncio.gather(*waiting)
+    assert bench.fallbacks("busy") == 1
+
+
+async def test_a_shadow_is_counted_and_has_no_effect(bench: Bench) -> None:
+    shadow = FakeClassifier()
+    shadow.gate.set()
+    bench.classifier.known[HARD] = verdict(Tier.RULE)
+    routing_ = bench.routing(PATIENT, shadow)
+    assert (await routing_.decide(HARD)).tier is Tier.RULE
+    shadow.error = RuntimeError("broken shadow")
+    assert (await routing_.decide(HARD)).tier is Tier.RULE
+    routing_._thread.shutdown(wait=True)
+    value = bench.metrics.registry.get_sample_value("thinkgate_router_shadow_total", {"agrees": "yes"})
+    assert (value, len(shadow.runs)) == (1.0, 2)
+
+
+def test_a_config_makes_it(bench: Bench) -> None:
+    settings = config.Router.model_validate(
+        {
+            "mode": "fast",
+            "max_missed_reasoning": 0.05,
+            "noise_tags": ["house"],
+            "routes": {"tickets": {"route": "reasoning", "pool": "ops", "regex": r"INC-\d+"}},
+        }
+    )
+    made = Routing.of_config(settings, bench.metrics)
+    bench.made.append(made)
+    assert made.classifier.mode is Mode.FAST
+    assert made.classifier.threshold < 0.5
+    assert made.read([{"role": "user", "content": "<house>x</house>hi"}]) == Ask("hi")
+    assert made.classifier.decide(Ask("see INC-12")).target == "ops"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_missed_reasoning": 0.1, "target_reasoning_share": 0.5}, "not both"),
+        ({"threshold": 0.4, "max_missed_reasoning": 0.1}, "remove one"),
+        ({"backend": "sentence-transformers"}, "go together"),
+        ({"encoder": "x"}, "go together"),
+        ({"routes": {"empty": {"route": "standard"}}}, "needs keywords"),
+    ],
+)
+def test_a_config_that_contradicts_itself_is_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config.Router.model_validate(settings)
