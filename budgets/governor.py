@@ -94,8 +94,10 @@ class Governor:
         self.answer.add(len(text), tokens)
 
 
-def split_usage(completion: int | None, reasoning: Meter, answer: Meter) -> tuple[int, int]:
-    """(completion tokens, reasoning tokens) of one leg.
+def split_usage(
+    completion: int | None, reasoning: Meter, answer: Meter, *, has_called: bool = False
+) -> tuple[int, int]:
+    """(completion tokens, reasoning tokens) of one leg. `has_called`: what is not counted may be a tool call.
 
     `completion` is the engine's own total, None if the leg was cut before it came. The engines' split cannot be
     trusted (vLLM reports 0 when the template opened the thought), their total can: the share of the thought is what
@@ -105,6 +107,8 @@ def split_usage(completion: int | None, reasoning: Meter, answer: Meter) -> tupl
     if completion is None:
         return counted, reasoning.tokens
     if not answer.events:
+        if has_called:
+            return completion, min(completion, reasoning.tokens)
         return completion, completion if reasoning.events else 0
     if not reasoning.events:
         return completion, 0

@@ -23,6 +23,7 @@ from gateway.api.ops import ops_router
 from gateway.api.relay import relay
 from gateway.api.respond import headers_of
 from gateway.api.route import route_router
+from gateway.api.workers import workers_router
 from gateway.config import Config
 from gateway.edge.errors import ApiError, internal_error, method_not_allowed
 from gateway.edge.request_id import HEADER as REQUEST_ID
@@ -32,9 +33,10 @@ from gateway.observe.metrics import Metrics
 from gateway.pools import Registry
 from gateway.pools.departures import DepartureWatch
 from gateway.pools.health import HealthWatch
+from gateway.pools.membership import Membership
+from gateway.pools.pace import PaceWatch
 from gateway.routing import Routing
 from gateway.service import Service
-from router import load
 
 CHAT_PATH = "/v1/chat/completions"
 
@@ -44,8 +46,7 @@ class Thinkgate:
 
     def __init__(self, config: Config) -> None:
         metrics = Metrics()
-        classifier = load(threshold=config.router.threshold, cache_size=config.router.cache_size)
-        routing = Routing(classifier, metrics, deadline=config.router.deadline)
+        routing = Routing.of_config(config.router, metrics)
         self.service = Service(config, metrics, Registry(config), routing)
         self._chat = ChatRoute(self.service)
         self._rest = _rest(self.service)
@@ -61,9 +62,11 @@ class Thinkgate:
         try:
             async with run_embedded(service), asyncio.TaskGroup() as group:
                 pools = service.registry.pools.values()
-                health = [HealthWatch(pool, service.note_worker) for pool in pools]
+                health = [HealthWatch(pool) for pool in pools]
                 departures = [DepartureWatch(pool, service.note_departure) for pool in pools]
-                watches = [group.create_task(watch.run()) for watch in (*health, *departures)]
+                paces = [PaceWatch(pool, service.note_pace) for pool in pools]
+                named = [Membership(pool, pool.config.discover) for pool in pools if pool.config.discover]
+                watches = [group.create_task(watch.run()) for watch in (*health, *departures, *paces, *named)]
                 try:
                     yield
                 finally:
@@ -89,6 +92,7 @@ def _rest(service: Service) -> FastAPI:
     app.include_router(models_router(service))
     app.include_router(route_router(service))
     app.include_router(ops_router(service))
+    app.include_router(workers_router(service))
     for path, summary in (
         ("/v1/completions", "Legacy completions, passed through"),
         ("/v1/embeddings", "Embeddings, passed through"),

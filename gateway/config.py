@@ -39,6 +39,10 @@ def _header_value(value: SecretStr) -> SecretStr:
     return value
 
 
+def _by_url(weights: dict[str, float]) -> dict[str, float]:
+    return {_worker_url(url): weight for url, weight in weights.items()}
+
+
 WorkerUrl = Annotated[str, AfterValidator(_worker_url)]
 HeaderSecret = Annotated[SecretStr, AfterValidator(_header_value)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -140,6 +144,25 @@ class Health(Strict):
     interval: Seconds = Field(default=2, description="Seconds between two polls of a worker.")
     timeout: Seconds = Field(default=2, description="Seconds a poll may take.")
     failures: int = Field(default=3, ge=1, le=100, description="Polls failed in a row that take a ready worker out.")
+    canary: bool | None = Field(
+        default=None,
+        description="Must a worker generate a few tokens before it is ready? Unset: not for `openai`, where it costs.",
+    )
+    warm_up: Seconds = Field(
+        default=1800,
+        description="Seconds a worker may load and compile before it is called ejected. It may still come.",
+    )
+    slow_start: Annotated[float, Field(ge=0, le=86_400)] = Field(
+        default=60, description="Seconds over which a worker that got ready comes to its full share; 0: at once."
+    )
+
+
+class SelectionPolicy(StrEnum):
+    """Who serves a request, of the workers that could."""
+
+    AFFINITY = "affinity"
+    PRESSURE = "pressure"
+    ROTATION = "rotation"
 
 
 class Caps(Strict):
@@ -242,7 +265,12 @@ class Pool(Strict):
     aliases: tuple[Name, ...] = Field(default=(), description="Other names clients may use.")
     engine: EngineKind = Field(description="The dialect the workers speak.")
     workers: tuple[WorkerUrl, ...] = Field(
-        default=(), description="Base addresses, without /v1. Empty only for `embedded`."
+        default=(), description="Base addresses, without /v1. Empty only for `embedded`, or with `discover`."
+    )
+    discover: WorkerUrl | None = Field(
+        default=None,
+        description="An http:// address whose host name is looked up every 5 s: each IP address found is a worker "
+        "(a headless service). Beside `workers`, or instead.",
     )
     api_key: HeaderSecret | None = Field(
         default=None, description="Bearer key the workers want. The client's own key never travels."
@@ -265,6 +293,15 @@ class Pool(Strict):
     )
     timeouts: Timeouts = Field(default_factory=Timeouts, description="Patience with the engine, in seconds.")
     health: Health = Field(default_factory=Health, description="Polling of the workers.")
+    selection: SelectionPolicy = Field(
+        default=SelectionPolicy.AFFINITY,
+        description="`affinity`: a conversation stays where its prefix is cached, while that worker has no more than "
+        "its share; `pressure`: the worker with more room in its KV cache, of two drawn; `rotation`: one by one.",
+    )
+    weights: Annotated[dict[Name, Annotated[float, Field(gt=0, le=1_000)]], AfterValidator(_by_url)] = Field(
+        default_factory=dict[str, float],
+        description="Share of the load by worker address, where the workers are not alike; 1 for those not named.",
+    )
     max_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1024, description="Connections to one worker."
     )
@@ -276,10 +313,14 @@ class Pool(Strict):
 
     @model_validator(mode="after")
     def _has_workers(self) -> Self:
-        if self.engine is EngineKind.EMBEDDED and self.workers:
+        if self.engine is EngineKind.EMBEDDED and (self.workers or self.discover):
             raise ValueError("an embedded pool has no workers of its own: thinkgate starts the engine")
-        if self.engine is not EngineKind.EMBEDDED and not self.workers:
+        if self.discover is not None and not self.discover.startswith("http://"):
+            raise ValueError("'discover' is an http:// address: no certificate would fit the addresses it leads to")
+        if self.engine is not EngineKind.EMBEDDED and not self.workers and not self.discover:
             raise ValueError("a pool needs at least one worker, for example workers: [http://10.0.0.7:8000]")
+        if set(self.weights) - set(self.workers):
+            raise ValueError("'weights' names an address that is not one of the pool's 'workers'")
         return self
 
 
@@ -290,16 +331,76 @@ class RouteTarget(Strict):
     reasoning: Name = Field(description="Pool for requests that need thinking.")
 
 
-class Router(Strict):
-    """The classifier's knobs."""
+class UserRoute(Strict):
+    """A route of your own, tried before the classifier's verdict, in the order of the file."""
 
+    route: Literal["standard", "reasoning"] = Field(description="Where it leads.")
+    pool: Name | None = Field(default=None, description="A pool to serve it instead of the route's own.")
+    keywords: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(), description="Whole words, any of which matches, in any case."
+    )
+    regex: str | None = Field(default=None, description="Regular expression searched in the last user turn.")
+    utterances: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(), description="What people say who belong here; three or more. The threshold is fitted."
+    )
+    negative_utterances: tuple[str, ...] = Field(default=(), description="What sounds alike and does not belong here.")
+    threshold: Annotated[float, Field(ge=-1, le=1)] | None = Field(
+        default=None, description="Similarity from which utterances match; unset fits it."
+    )
+
+    @model_validator(mode="after")
+    def _can_match(self) -> Self:
+        if not (self.keywords or self.regex or self.utterances):
+            raise ValueError("a route of your own needs keywords, a regex or utterances")
+        return self
+
+
+class Router(Strict):
+    """The classifier's knobs. At most one of `threshold`, `max_missed_reasoning`, `target_reasoning_share` is set."""
+
+    mode: Literal["fast", "balanced", "accurate"] = Field(
+        default="balanced",
+        description="`fast`: words alone; `balanced`: the encoder where words leave doubt; `accurate`: always.",
+    )
     threshold: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.5, description="Probability of needing thought from which a request goes to the reasoning pool."
+    )
+    max_missed_reasoning: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of the requests that need thought which may go to the standard pool."
+    )
+    target_reasoning_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of all requests to go to the reasoning pool."
     )
     deadline: Seconds = Field(
         default=0.025, description="Seconds to wait for the encoder; then the lexical verdict counts."
     )
     cache_size: Annotated[int, Field(ge=0, le=10_000_000)] = Field(default=8_192, description="Decisions kept.")
+    noise_tags: tuple[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")], ...] = Field(
+        default=(), description="Tags whose blocks are dropped from user turns, beside those of the known harnesses."
+    )
+    routes: dict[Name, UserRoute] = Field(
+        default_factory=dict[str, UserRoute], description="Routes of your own, by name."
+    )
+    head: str | None = Field(default=None, description="Path of a retrained head; unset takes the shipped one.")
+    shadow_head: str | None = Field(
+        default=None, description="Path of a head that decides too, is counted, and has no effect."
+    )
+    backend: Literal["onnx", "sentence-transformers"] = Field(
+        default="onnx", description="What runs the encoder; the second needs the extra `train`."
+    )
+    encoder: str | None = Field(
+        default=None, description="Folder of a sentence-transformers model of your own; needs a `head` fitted for it."
+    )
+
+    @model_validator(mode="after")
+    def _has_one_knob(self) -> Self:
+        if self.max_missed_reasoning is not None and self.target_reasoning_share is not None:
+            raise ValueError("set max_missed_reasoning or target_reasoning_share, not both")
+        if "threshold" in self.model_fields_set and (self.max_missed_reasoning or self.target_reasoning_share):
+            raise ValueError("threshold is set by the other knob: remove one of them")
+        if (self.backend == "sentence-transformers") is not (self.encoder is not None):
+            raise ValueError("backend: sentence-transformers and encoder (a folder) go together")
+        return self
 
 
 class Embedded(Strict):
@@ -371,6 +472,13 @@ class Config(Strict):
             raise ValueError("two 'keys' have the same alias")
         if len({key.hash for key in self.keys}) != len(self.keys):
             raise ValueError("two 'keys' have the same hash")
+        return self
+
+    @model_validator(mode="after")
+    def _targets_exist(self) -> Self:
+        for name, route in self.router.routes.items():
+            if route.pool is not None and route.pool not in self.pools:
+                raise ValueError(f"the route {name!r} in 'router' names the pool {route.pool!r}, which does not exist")
         return self
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ Arithmetic and text; the flight starts the leg.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from budgets import How, Plan, trim_thought
@@ -32,8 +32,8 @@ class Situation:
     query: Mapping[str, Any]
     """The client's body."""
     told: Transcript
-    prompt_ids: tuple[int, ...]
-    """The prompt's, where the engine told them."""
+    leg_ids: tuple[int, ...]
+    """Of all that the leg which is over was given, where they are known."""
     pool: Pool
     plan: Plan
     used: int
@@ -50,31 +50,27 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What to go on from, and the words put in: `spoken` as the client gets them, `phrase` in the thought; their
-    tokens."""
+    """What to go on from, and the words put in, as the client gets them (`spoken`), with their tokens."""
 
     prefix: Prefix
     limit: int | None
-    spoken: list[Delta]
-    phrase: str
-    thought_tokens: int
-    answer_tokens: int
+    kind: str
+    """As legs are counted."""
+    spoken: list[Delta] = field(default_factory=list["Delta"])
+    thought_tokens: int = 0
+    answer_tokens: int = 0
 
-    @property
-    def kind(self) -> str:
-        """As legs are counted."""
-        return "more" if self.prefix.is_open else "answer"
+    def path_on(self, worker: Worker, now: Situation) -> Path | None:
+        """How this worker could go on, None if it could not."""
+        return now.pool.path(worker, now.query, resuming=self.prefix.is_open)
 
     def call_for(self, worker: Worker, now: Situation) -> Call:
         """The next leg on this worker."""
-        pool, body = now.pool, now.first.body
-        path = pool.path(worker, body, resuming=self.prefix.is_open)
+        pool = now.pool
+        path = self.path_on(worker, now)
         if path is None:  # another worker than the one that was asked; it is taken for as able as its pool's best
-            path = pool.dialect.paths(body, pool.profile.format)[0]
-        call = pool.dialect.onward(now.first, self.prefix, pool.profile, self.limit, path)
-        known = worker.capabilities
-        misfiled = path is Path.CHAT and known is not None and known.misfiles
-        return replace(call, misfiled=True) if misfiled else call
+            path = pool.dialect.paths(now.query, pool.profile.format)[0]
+        return _as_filed(pool.dialect.onward(now.first, self.prefix, pool.profile, self.limit, path), worker, path)
 
 
 def to_answer(now: Situation, *, keep: int | None = None) -> Continuation | None:
@@ -84,7 +80,7 @@ def to_answer(now: Situation, *, keep: int | None = None) -> Continuation | None
     to a clean break, or to its first `keep` characters; the client keeps all it has seen, and sees the closing phrase
     too, since the model was given it as its own.
     """
-    if now.pool.path(now.worker, now.first.body) is None:
+    if now.pool.path(now.worker, now.query) is None:
         return None
     said = "".join(now.told.said)
     thinking = now.pool.config.thinking
@@ -97,14 +93,14 @@ def to_answer(now: Situation, *, keep: int | None = None) -> Continuation | None
             return None
         if sum(costs) > room // 2:
             phrase, lead_in, costs = "", "", [0, 0]  # what little the client allows belongs to the answer
-    whole, closing = "".join(now.told.thought), phrase or "\n"
+    whole, closing, answer = "".join(now.told.thought), phrase or "\n", said or lead_in
     thought = _cut(whole, keep)
-    known = _known_ids(now, thought, closing)
-    prefix = Prefix(thought + closing, said or lead_in, known)
-    shown = _shown(whole, phrase)
-    words = ((Field.REASONING, shown), (Field.CONTENT, lead_in))
+    # What was said stands before the second thought in the engine's tokens, and after both in its next prompt.
+    known = None if said else _known_ids(now, thought, f"{closing}{now.pool.profile.format.closing}{answer}")
+    prefix = Prefix(thought + closing, answer, known)
+    words = ((Field.REASONING, _shown(whole, phrase)), (Field.CONTENT, lead_in))
     spoken: list[Delta] = [Text(0, field, text) for field, text in words if text]
-    return Continuation(prefix, None if room is None else room - sum(costs), spoken, shown, costs[0], costs[1])
+    return Continuation(prefix, None if room is None else room - sum(costs), "answer", spoken, costs[0], costs[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +134,7 @@ def to_answer_afresh(now: Situation) -> Afresh | None:
 
 def to_more_thought(now: Situation) -> Continuation | None:
     """Back into a thought that the model has ended too early; None where the engine cannot, or nothing is left."""
-    if now.pool.path(now.worker, now.first.body, resuming=True) is None:
+    if now.pool.path(now.worker, now.query, resuming=True) is None:
         return None
     phrase = now.pool.config.thinking.think_on_phrase
     cost = now.pool.tokens_of(phrase, now.worker)
@@ -146,16 +142,42 @@ def to_more_thought(now: Situation) -> Continuation | None:
     if room is not None and room <= now.plan.reserve:
         return None
     whole = "".join(now.told.thought)
-    thought, shown = whole.rstrip(), _shown(whole, phrase)
+    thought = whole.rstrip()
     prefix = Prefix(thought + phrase, known=_known_ids(now, thought, phrase), is_open=True)
-    return Continuation(prefix, room, [Text(0, Field.REASONING, shown)], shown, cost, 0)
+    return Continuation(prefix, room, "more", [Text(0, Field.REASONING, _shown(whole, phrase))], cost)
+
+
+def to_elsewhere(now: Situation) -> Continuation | None:
+    """From all that a leg had said when its worker was lost, to the letter; None where no token is left."""
+    room = None if now.plan.limit is None else now.plan.limit - now.used
+    if room is not None and room < 1:
+        return None
+    told, closing = now.told, now.pool.profile.format.closing
+    thought, said = "".join(told.thought), "".join(told.said)
+    if not said:
+        return Continuation(Prefix(thought, known=_known_ids(now, thought, ""), is_open=True), room, "migrated")
+    answer = said.lstrip("\n")
+    has_thought = bool(thought) or (now.plan.thinks and now.first.start is Start.OPEN)
+    closed = f"{thought.rstrip(chr(10))}\n" if has_thought else None
+    known = _all_ids(now) if answer else None
+    return Continuation(Prefix(closed, answer, known if closing or not has_thought else None), room, "migrated")
 
 
 def past_thought(first: Call, worker: Worker, pool: Pool, plan: Plan) -> Call:
     """A first leg that starts past an empty thought: how thinking is off where the template has no switch for it."""
     nothing = Prefix("\n" if first.start is Start.OPEN else "\n\n")
     path = pool.path(worker, first.body) or pool.dialect.paths(first.body, pool.profile.format)[0]
-    return pool.dialect.onward(first, nothing, pool.profile, plan.limit, path)
+    call = pool.dialect.onward(first, nothing, pool.profile, plan.limit, path)
+    # It is the first leg all the same: nothing was drawn or generated before it.
+    own = {name: first.body[name] for name in ("seed", "min_tokens") if name in first.body}
+    return _as_filed(replace(call, body={**call.body, **own}), worker, path)
+
+
+def _as_filed(call: Call, worker: Worker, path: Path) -> Call:
+    """Some workers call a continued answer thought: then the call says so."""
+    known = worker.capabilities
+    misfiles = path is Path.CHAT and known is not None and known.misfiles
+    return replace(call, misfiled=True) if misfiles else call
 
 
 def _cut(whole: str, keep: int | None) -> str:
@@ -172,18 +194,31 @@ def _shown(thought: str, phrase: str) -> str:
     return phrase[min(seen, ends) :]
 
 
-def _known_ids(now: Situation, thought: str, closing: str) -> KnownIds | None:
-    """The prompt and as much of the thought as is known by its very ids, whole pieces only, and the rest as text; None
-    where the engine told none."""
-    ids, taken = list(now.prompt_ids), 0
-    for text, own in zip(now.told.thought, now.told.thought_ids, strict=True):
+def _known_ids(now: Situation, thought: str, after: str) -> KnownIds | None:
+    """What the leg was given and as much of its thought as is known by its very ids, whole pieces only, and all else as
+    text; None where the engine told none, or where the thought ends before what the leg was given."""
+    told = now.told
+    taken = sum(map(len, told.thought[: told.leg_thought]))
+    if not now.leg_ids or taken > len(thought):
+        return None
+    ids = list(now.leg_ids)
+    for text, own in zip(told.thought[told.leg_thought :], told.thought_ids[told.leg_thought :], strict=True):
         if own is None or taken + len(text) > len(thought):
             break
         taken += len(text)
         ids += own
-    if not now.prompt_ids or len(ids) == len(now.prompt_ids):
+    return KnownIds(tuple(ids), thought[taken:] + after)
+
+
+def _all_ids(now: Situation) -> KnownIds | None:
+    """All that the leg was given and has said, markers included, if every bit of it is known by its ids: the marker's
+    came with the first words after it."""
+    told = now.told
+    own = [*told.thought_ids[told.leg_thought :], *told.said_ids[told.leg_said :]]
+    known = [piece for piece in own if piece is not None]
+    if not now.leg_ids or not own or len(known) < len(own):
         return None
-    return KnownIds(tuple(ids), thought[taken:] + closing)
+    return KnownIds((*now.leg_ids, *(one for piece in known for one in piece)), "")
 
 
 def _is_bound(body: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from budgets import How, Plan, Ruling, native_limit
-from budgets.loops import asks_for_repetition
+from budgets.open_call import PATIENCE
 from gateway.account import Account
 from gateway.config import LoopAction
 from gateway.continuation import Afresh, Continuation, Situation, past_thought
@@ -33,6 +33,9 @@ from gateway.steps import MAX_MORE, Steps
 from gateway.upstream import End
 from parsers import Field
 from router import Decision
+
+PHRASE_ROOM = 64
+"""Tokens that a phrase to think on may take."""
 
 SECOND_THOUGHT = 4
 """A model that reopens its thought in the answer leg gets this fraction of the cap for it."""
@@ -71,8 +74,9 @@ class Flight:
         """The leg whose engine was told the cap."""
         self._flooded: list[Worker] = []
         self._identity = Identity("", 0, "")
+        self._first: Call | None = None
+        """The chat request that the engine is asked first, and that all later legs go on from."""
         self._told = Transcript()
-        self._prompt_ids: tuple[int, ...] = ()
         self._account = Account()
         self._steps = Steps(_loop_orders(query, pool))
         self._watch = LegWatch(self._told, Orders(), choices=query.choices)
@@ -103,17 +107,17 @@ class Flight:
 
     async def _fly(self, sink: Sink) -> None:
         leg = await self._take_off()
-        first = leg.call
-        self._identity = leg.identity
         while True:
-            ruling = await self._stream(leg, sink)
-            now = self._situation(first, leg.worker)
+            try:
+                ruling = await self._stream(leg, sink)
+            except LegFailed as failed:
+                leg = await self._move(leg, failed)
+                continue
             if ruling is Ruling.SICK:
-                leg = await self._elsewhere(now)
-                first, self._identity = leg.call, leg.identity
+                leg = await self._elsewhere(leg)
                 continue
             self._settle_leg()
-            now = self._situation(first, leg.worker)
+            now = self._situation(leg)
             step = self._steps.after(now, self._watch, ruling)
             self._note_overrun_of(leg, ruling)
             if step is None:
@@ -122,9 +126,36 @@ class Flight:
                 self._tell(step)
                 await sink.write(step.spoken, self._identity)
             stay = leg.worker if self._keeps_worker(step) else None
-            make = partial(step.call_for, now=now)
-            leg = self._begin(await self._launcher.launch(make, step.kind, stay=stay, avoid=leg.worker))
+            leg = await self._follow(step, now, stay)
         await sink.land(self._landing())
+
+    async def _follow(self, step: Continuation | Afresh, now: Situation, stay: Worker | None) -> Leg:
+        """The next leg: on `stay` if it can, else on a worker that can go on, and another one than the last if any."""
+
+        def fits(worker: Worker) -> bool:
+            return not isinstance(step, Continuation) or step.path_on(worker, now) is not None
+
+        make = partial(step.call_for, now=now)
+        return self._begin(await self._launcher.launch(make, step.kind, stay=stay, avoid=now.worker, fits=fits))
+
+    async def _move(self, leg: Leg, failed: LegFailed) -> Leg:
+        """The worker was lost in mid-stream. Raises LegFailed where the flight cannot go on from what was told, and for
+        what is the request's own fault."""
+        leg.end(End.ABANDONED)
+        told = self._told
+        if failed.error.status < 500 and not failed.is_back_pressure:
+            raise failed
+        if not (told.thought or told.said or told.has_called):
+            self._leg = None
+            return await self._take_off(avoid=leg.worker)  # nothing was told: it begins anew
+        self._settle_leg()
+        now = self._situation(leg)
+        step = self._steps.elsewhere(now, self._watch, self._query)
+        if isinstance(step, str):
+            failed.error.message = f"{failed.error.message} The request could not go on elsewhere: {step}."
+            raise failed
+        told.matchers.clear()  # what a stop string held back was not told, and is said again
+        return await self._follow(step, now, None)
 
     def _note_flood(self, worker: Worker) -> None:
         """Two workers in one flight: then it is the prompt's doing, and neither is sick."""
@@ -139,12 +170,13 @@ class Flight:
         """The next leg goes where its prefix is cached, but not back to a worker that is sick."""
         return isinstance(step, Continuation) and not self._watch.has_flooded
 
-    async def _elsewhere(self, now: Situation) -> Leg:
+    async def _elsewhere(self, leg: Leg) -> Leg:
         """The worker is sick, and nothing it said was told: the leg never was, and another worker is asked."""
-        self._steps.note_flood(now, self._watch)
-        self._note_flood(now.worker)
+        self._steps.note_flood(self._situation(leg), self._watch)
+        self._entry.wasted += self._watch.held_tokens
+        self._note_flood(leg.worker)
         self._leg = None
-        return await self._take_off(avoid=now.worker)
+        return await self._take_off(avoid=leg.worker)
 
     async def _take_off(self, avoid: Worker | None = None) -> Leg:
         """The first leg. An engine that refuses to be told a cap (vLLM without a reasoning parser) is not told again:
@@ -161,11 +193,15 @@ class Flight:
                 self._plan = replace(self._plan, how=pool.means(worker, body))
             if self._plan.how is How.NONE and self._query.intent.cap is not None:
                 raise self._cannot_hold()
-            call = pool.dialect.chat(body, pool.profile, self._plan)
+            self._first = call = pool.dialect.chat(body, pool.profile, self._plan)
+            if call.engine_splits is None and worker.capabilities is not None:
+                call = replace(call, engine_splits=worker.capabilities.splits)
             return past_thought(call, worker, pool, self._plan) if self._plan.closes else call
 
+        kind = "first" if avoid is None else "retry"
+
         try:
-            return self._begin(await self._launcher.launch(make, "first", avoid=avoid, fits=fits))
+            return self._begin(await self._launcher.launch(make, kind, avoid=avoid, fits=fits))
         except LegFailed as failed:
             worker = self._launcher.worker
             refused = pool.dialect.refuses_cap(failed.error.status, failed.error.message)
@@ -176,8 +212,11 @@ class Flight:
 
     def _begin(self, leg: Leg) -> Leg:
         self._leg = leg
+        if self._steps.is_first:
+            self._identity = leg.identity
         if self._plan.how is How.NATIVE and self._steps.is_first:
             self._capped = leg
+        self._told.begin_leg()
         self._watch = LegWatch(self._told, self._orders(leg), choices=self._query.choices)
         return leg
 
@@ -190,11 +229,11 @@ class Flight:
         if cap is not None and steps.cuts:
             cap = max(1, cap // SECOND_THOUGHT)
         elif cap is not None:
-            cap = max(1, cap - self._account.reasoning)
+            cap = max(1, cap - self._thought_so_far)
         least = 0
         can_resume = is_held and self._pool.path(leg.worker, self._query.body, resuming=True) is not None
-        if plan.least and not steps.cuts and steps.more < MAX_MORE and can_resume:
-            least = max(0, plan.least - self._account.reasoning)
+        if plan.least and not steps.cuts and steps.more < MAX_MORE and can_resume and self._has_room_for_more:
+            least = max(0, plan.least - self._thought_so_far)
         openers = tuple(dict.fromkeys((*record.interrupts, *(begin for begin, _ in record.spans), "<tool_call>")))
         others = any(worker.is_ready and worker is not leg.worker for worker in self._pool.workers)
         return Orders(
@@ -203,10 +242,29 @@ class Flight:
             least=least,
             stops=leg.call.stops,
             calls=openers if self._query.body.get("tools") else (),
+            call_patience=self._call_patience(cap),
             loops=steps.loops,
             can_go_on=self._can_follow(leg.worker),
             can_start_anew=steps.is_first and not steps.floods and others and self._query.choices == 1,
         )
+
+    def _call_patience(self, cap: int | None) -> int:
+        """Tokens past the cap that an open call may take: the answer keeps its reserve."""
+        limit = self._plan.limit
+        if limit is None:
+            return PATIENCE
+        return max(0, min(PATIENCE, limit - self._account.completion - (cap or 0) - self._plan.reserve))
+
+    @property
+    def _thought_so_far(self) -> int:
+        """Tokens that the model has thought itself."""
+        return self._account.reasoning - self._account.phrases
+
+    @property
+    def _has_room_for_more(self) -> bool:
+        """Would a thought of the least length still leave the answer its reserve?"""
+        limit, plan = self._plan.limit, self._plan
+        return limit is None or limit - self._account.completion - plan.least > plan.reserve + PHRASE_ROOM
 
     async def _stream(self, leg: Leg, sink: Sink) -> Ruling | None:
         """Pass a leg on until it is done (None) or a thought must end (the ruling)."""
@@ -214,7 +272,7 @@ class Flight:
         while (deltas := await leg.read()) is not None:
             passed, ruling = self._watch.take(deltas)
             self._note_first_tokens()
-            if ruling is None and self._watch.is_thinking and self._loop.time() > late:
+            if ruling is None and self._watch.is_thinking and self._loop.time() > late and not self._watch.is_in_call:
                 ruling = Ruling.DEADLINE
             if ruling is not None or self._watch.is_stopped:
                 leg.end(End.ABANDONED)  # first the engine stops, then the client hears of it
@@ -234,19 +292,20 @@ class Flight:
         if entry.first_answer_token is None and told.is_answered:
             entry.first_answer_token = self._loop.time()
 
-    def _situation(self, first: Call, worker: Worker) -> Situation:
+    def _situation(self, leg: Leg) -> Situation:
         account = self._account
+        assert self._first is not None
         return Situation(
-            first=first,
+            first=self._first,
             query=self._query.body,
             told=self._told,
-            prompt_ids=self._prompt_ids,
+            leg_ids=leg.sent_ids,
             pool=self._pool,
             plan=self._plan,
             used=account.completion,
             reasoning=account.reasoning,
-            worker=worker,
-            can_hold=self._can_follow(worker),
+            worker=leg.worker,
+            can_hold=self._can_follow(leg.worker),
         )
 
     def _note_overrun_of(self, leg: Leg, ruling: Ruling | None) -> None:
@@ -257,9 +316,8 @@ class Flight:
     def _tell(self, onward: Continuation) -> None:
         """The words put in become part of what was told."""
         self._account.inject(onward.thought_tokens, onward.answer_tokens)
-        self._told.thought.append(onward.phrase)
-        self._told.thought_ids.append(None)
-        self._told.said += [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
+        said = [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
+        self._told.go_on_from(onward.prefix.thought or "", said)
 
     def _is_held(self, worker: Worker) -> bool:
         """Does the gateway itself hold the thought to its cap? Behind an engine that was told it, only where an answer
@@ -281,8 +339,8 @@ class Flight:
         )
 
     def _note_overrun(self, worker: Worker | None) -> None:
-        self._entry.overran = True
         if worker is not None:
+            self._entry.overran_on = worker.name
             self._pool.note_overrun(worker)
 
     def _settle_leg(self) -> None:
@@ -290,11 +348,8 @@ class Flight:
         leg, self._leg = self._leg, None
         if leg is None:
             return
-        is_first = self._steps.is_first
-        if is_first and leg.prompt is not None:
-            self._prompt_ids = leg.prompt.ids
-        self._account.book(leg, self._watch, is_first=is_first)
-        if self._watch.has_flooded and not asks_for_repetition(self._steps.loops.prompt):
+        self._account.book(leg, self._watch, is_first=self._steps.is_first)
+        if self._steps.loops.action is LoopAction.RESCUE and self._watch.has_flooded:
             self._note_flood(leg.worker)
 
     def _settle_entry(self) -> None:

@@ -31,6 +31,7 @@ _WORST_FIRST = (
     Outcome.REJECTED,
     Outcome.LOOP,
     Outcome.LENGTH,
+    Outcome.MIGRATED,
     Outcome.LOOP_RESCUED,
     Outcome.CUT_ANSWERED,
     Outcome.ANSWERED,
@@ -39,7 +40,7 @@ _WORST_FIRST = (
 
 def charter(query: Query, decision: Decision, plan: Plan, pool: Pool, books: Books) -> Flight | Formation:
     """The flight of a request, or as many as it asks for choices, if one of them may have to be held by itself."""
-    if query.choices > 1 and plan.how in {How.CUT, How.NATIVE}:
+    if query.choices > 1 and (plan.closes or plan.how in {How.CUT, How.NATIVE}):
         return Formation(query, decision, plan, pool, books)
     return Flight(query, decision, plan, pool, books)
 
@@ -77,6 +78,8 @@ class Formation:
             down = next((one for one in group.exceptions if isinstance(one, _Down)), None)
             if down is None:
                 raise
+            if bridge.has_told:
+                down.error.headers.setdefault("x-should-retry", "false")
             await sink.fail(down.error)
         except asyncio.CancelledError:
             self._entry.outcome = Outcome.CLIENT_GONE
@@ -101,6 +104,8 @@ class _Bridge:
         self.sink = sink
         self.lock = asyncio.Lock()
         self.landings: dict[int, Landing] = {}
+        self.has_told = False
+        """Has any choice said anything? Then a retry would burn the same GPU time again."""
 
 
 class _Seat:
@@ -113,6 +118,7 @@ class _Seat:
     async def write(self, deltas: list[Delta], identity: Identity) -> None:
         told = [moved for delta in deltas if (moved := self._moved(delta)) is not None]
         if told:
+            self._bridge.has_told = self._bridge.has_told or any(isinstance(delta, Text | ToolCalls) for delta in told)
             async with self._bridge.lock:
                 await self._bridge.sink.write(told, identity)
 
@@ -148,9 +154,12 @@ class _Tally:
         parts = self._entries
         if not parts:
             return
-        worst = min(parts, key=lambda part: _WORST_FIRST.index(part.outcome))
+        # Where one has failed the others were stopped; only the formation knows whether the client is gone.
+        own = [part for part in parts if part.outcome is not Outcome.CLIENT_GONE]
+        worst = min(own or parts, key=lambda part: _WORST_FIRST.index(part.outcome))
         failed = next((part for part in parts if part.problem), None)
-        whole.outcome = whole.outcome if whole.outcome is Outcome.CLIENT_GONE else (failed or worst).outcome
+        if whole.outcome is not Outcome.CLIENT_GONE and own:
+            whole.outcome = (failed or worst).outcome
         if failed is not None:
             whole.status, whole.problem = failed.status, failed.problem
         whole.worker = worst.worker
@@ -161,7 +170,8 @@ class _Tally:
             whole.reasoning += part.reasoning
             whole.answer += part.answer
             whole.injected += part.injected
-            whole.overran = whole.overran or part.overran
+            whole.overran_on = whole.overran_on or part.overran_on
+            whole.wasted += part.wasted
             whole.ended_by = whole.ended_by or part.ended_by
             whole.loops += part.loops
         whole.first_token = _earliest(part.first_token for part in parts)
@@ -192,13 +202,17 @@ def _joined(landings: dict[int, Landing]) -> Landing:
         finishes += [msgspec.structs.replace(finish, index=index) for finish in landing.finishes]
     first = ordered[0].report
     thoughts = [landing.report["thinking"] for landing in ordered]
+    loops = [
+        {"choice": index, **loop} for index, landing in enumerate(ordered) for loop in landing.report.get("loops", ())
+    ]
     thinking = {
         **first["thinking"],
         "tokens": sum(thought["tokens"] for thought in thoughts),
         "injected_tokens": sum(thought["injected_tokens"] for thought in thoughts),
     }
     legs = sum(landing.report["legs"] for landing in ordered)
-    return Landing(finishes, account, {**first, "legs": legs, "thinking": thinking, "choices": thoughts})
+    report = {**first, "legs": legs, "thinking": thinking, "choices": thoughts}
+    return Landing(finishes, account, {**report, "loops": loops} if loops else report)
 
 
 def _earliest(times: Any) -> float | None:

@@ -51,6 +51,8 @@ def outcome_of(entry: Entry, finishes: list[Finish], *, was_cut: bool) -> Outcom
         return Outcome.LENGTH
     if done & {LoopDone.RESCUED, LoopDone.AFRESH}:
         return Outcome.LOOP_RESCUED
+    if "migrated" in entry.kinds:
+        return Outcome.MIGRATED
     return Outcome.CUT_ANSWERED if was_cut else Outcome.ANSWERED
 
 

@@ -5,6 +5,7 @@ Retries are invisible, so they end with the first token. What a leg is for, and 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -15,21 +16,42 @@ from gateway.edge.request_id import leg_id
 from gateway.engines import Call
 from gateway.ledger import Entry
 from gateway.leg import Leg, LegFailed
-from gateway.pools import Pool, Worker
+from gateway.pools import Pool, State, Worker
 
 ATTEMPTS = 3
 """Launches of a leg, over all workers, before the client is told; only while nothing was generated."""
 
+FULL_WORKERS = 2
+"""Workers that may say in turn that they are full; then the client is told, who can wait better than we can."""
+
+UNTOLD = frozenset({"first", "retry"})
+"""The kinds of legs before which the client has been told nothing."""
+
+LEAST_TIME = 1.0
+"""Seconds that must be left of the request's time for another try: it would be cut off before its first token."""
+
 
 class Launcher:
-    """A flight's. Notes every launch in the flight's entry."""
+    """A flight's. Notes every launch in the flight's entry. `conversation` names whose prefix the workers may hold
+    (`pools.affinity`)."""
 
-    def __init__(self, pool: Pool, entry: Entry, deadlines: Deadlines) -> None:
+    def __init__(self, pool: Pool, entry: Entry, deadlines: Deadlines, conversation: str | None = None) -> None:
         self._pool = pool
         self._entry = entry
         self._deadlines = deadlines
+        self._conversation = conversation
+        self._lost: list[Worker] = []
         self.worker: Worker | None = None
         """The one asked last."""
+
+    def note_lost(self, worker: Worker) -> None:
+        """It has failed this flight in mid-stream: as long as there is another, it is not asked again."""
+        self._lost.append(worker)
+
+    @property
+    def has_refuge(self) -> bool:
+        """Is there a worker that has not failed this flight, and may be asked now?"""
+        return self._pool.has_other(self._lost, urgent=True)
 
     async def launch(
         self,
@@ -43,23 +65,46 @@ class Launcher:
         """A leg that generates: on `stay`, whose cache is warm, if it can; else elsewhere, and not on `avoid` if there
         is another. Raises LegFailed, or ApiError where no worker is ready.
 
-        Back-pressure is honoured: a worker that says 429 or 503 is not asked again, another one may be.
+        Back-pressure is honoured: a worker that says 429 or 503 is not asked again, one other may be.
         """
+        pool = self._pool
         tried: list[Worker] = []
-        await self._pool.wait_ready(self._deadlines.queue)
+        shunned = [*self._lost, *([avoid] if avoid is not None else [])]
+        full = 0
+        urgent = kind not in UNTOLD
+        home = stay if stay is not None and stay not in self._lost and self._may_stay(stay) else None
+        if home is None:
+            await pool.wait_ready(self._deadlines.queue, urgent=urgent)
+        pool.retries.note_launch(pool.clock())
 
         async def attempt() -> Leg:
+            nonlocal full
             is_first = not tried
-            shunned = [*tried, avoid] if avoid is not None else tried
-            worker = stay if stay is not None and stay.is_ready and is_first else self._pool.pick(shunned, fits)
+            if home is not None and is_first:
+                worker = home
+            else:
+                worker = pool.pick([*tried, *shunned], fits, self._conversation, urgent=urgent)
             tried.append(worker)
-            return await self._ask(worker, make(worker), kind if is_first else "retry")
+            try:
+                return await self._ask(worker, make(worker), kind if is_first else "retry")
+            except LegFailed as failed:
+                full += failed.is_back_pressure
+                raise
 
         def worth_another_try(error: BaseException) -> bool:
             if not isinstance(error, LegFailed) or not error.retryable:
                 return False
-            untried = any(worker.is_ready and worker not in tried for worker in self._pool.workers)
-            return untried or not error.is_back_pressure
+            if len(tried) >= ATTEMPTS or not self._has_time:
+                return False
+            if error.is_back_pressure and (full >= FULL_WORKERS or not pool.has_other(tried, urgent=urgent)):
+                return False
+            # Where nobody listens no engine has begun: that costs nothing, and is not counted.
+            if not pool.has_other((), urgent=urgent) or not (
+                error.verdict.is_unreachable or pool.retries.take(pool.clock())
+            ):
+                pool.note_retry_refused()
+                return False
+            return True
 
         try:
             return await attempt()
@@ -73,6 +118,15 @@ class Launcher:
             reraise=True,
         )
         return await retrying(attempt)
+
+    def _may_stay(self, worker: Worker) -> bool:
+        """What has begun on a worker that drains may finish there, where its prefix is."""
+        return self._pool.is_open(worker) or (worker.state is State.DRAINING and worker.in_flight > 0)
+
+    @property
+    def _has_time(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        return self._entry.started + self._deadlines.total - now > LEAST_TIME
 
     async def _ask(self, worker: Worker, call: Call, kind: str) -> Leg:
         entry = self._entry

@@ -25,6 +25,8 @@ class Outcome(StrEnum):
     ANSWERED = "answered"
     CUT_ANSWERED = "cut_answered"
     LOOP_RESCUED = "loop_rescued"
+    MIGRATED = "migrated"
+    """Answered, after a worker was lost in the midst of it."""
     LENGTH = "length"
     LOOP = "loop"
     """Its answer looped, or its thought did and could not be rescued: it was ended."""
@@ -106,8 +108,10 @@ class Entry:
     ended_by: EndedBy | None = None
     first_token: float | None = None
     first_answer_token: float | None = None
-    overran: bool = False
-    """Did the engine think on past the cap it was told?"""
+    overran_on: str = ""
+    """The worker that thought on past the cap it was told."""
+    wasted: int = 0
+    """Tokens that were generated and never told: a sick worker's."""
     problem: str = ""
     loops: list[LoopNote] = field(default_factory=list[LoopNote])
     kinds: list[str] = field(default_factory=list[str])
@@ -142,12 +146,12 @@ class Ledger:
             metrics.first_token.labels(pool).observe(entry.first_token - entry.started)
         if entry.first_answer_token is not None:
             metrics.first_answer_token.labels(pool).observe(entry.first_answer_token - entry.started)
-        if entry.overran:
-            metrics.native_overruns.labels(pool, entry.worker).inc()
+        if entry.overran_on:
+            metrics.native_overruns.labels(pool, entry.overran_on).inc()
         if entry.ended_by is not None:
             metrics.thinking_ended.labels(pool, entry.ended_by).inc()
         self._close_loops(entry)
-        for kind in ("prompt", "cached", "reasoning", "answer", "injected"):
+        for kind in ("prompt", "cached", "reasoning", "answer", "injected", "wasted"):
             if count := getattr(entry, kind):
                 metrics.tokens.labels(pool, kind).inc(count)
         write = log.warning if entry.outcome is Outcome.FAILED else log.info

@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from budgets import Deadlines
-from gateway.deltas import Begin, Delta, Opaque
+from gateway.deltas import Begin, Delta, Opaque, Text
 from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_refused, engine_silent
 from gateway.engines import Call, Profile
 from gateway.engines.ids import TOKENIZE_PATH
 from gateway.pools import Worker
+from gateway.pools.pressure import tokens_of
+from gateway.pools.verdict import NEUTRAL, SUCCESS, Kind, Verdict, judge, judge_transport
 from gateway.query import encode_object
 from gateway.reading import AnswerReader, Identity, Prompt
 from gateway.upstream import End, Response, UpstreamError, read_whole
@@ -24,17 +26,24 @@ from gateway.wire import read_error
 
 
 class LegFailed(Exception):
-    """The leg cannot go on. `retryable`: nothing was generated, so another worker may be asked."""
+    """The leg cannot go on. `retryable`: nothing was generated, so another worker may be asked. `verdict`: what it says
+    of the worker, which its pool has been told."""
 
-    def __init__(self, error: ApiError, *, retryable: bool) -> None:
+    def __init__(self, error: ApiError, *, retryable: bool, verdict: Verdict | None = None) -> None:
         super().__init__(error.message)
         self.error = error
         self.retryable = retryable
+        self.verdict = verdict or judge(error)
 
     @property
     def is_back_pressure(self) -> bool:
         """The worker is well but full: not to be asked again now."""
-        return self.error.status in {429, 503}
+        return self.verdict.kind is Kind.BACK_PRESSURE
+
+    @property
+    def is_workers_failure(self) -> bool:
+        """Is the worker to blame, so that another one could go on?"""
+        return self.verdict.kind is Kind.FAILURE
 
 
 class Leg:
@@ -49,7 +58,11 @@ class Leg:
         self._own_prompt: Prompt | None = None
         self._first: list[Delta] = []
         self._is_let_go = False
-        worker.in_flight += 1
+        self._verdict = NEUTRAL
+        self._seat = worker.seat(tokens_of(call))
+        self._sent_ids: tuple[int, ...] = ()
+        self._is_asked = False
+        """Has the engine been asked to generate? Some answer nothing at all before their first token."""
 
     @classmethod
     async def launch(
@@ -65,8 +78,14 @@ class Leg:
             async with asyncio.timeout(deadlines.first_token):
                 await leg._begin()
         except TimeoutError as error:
+            failed = LegFailed(engine_silent(deadlines.first_token), retryable=False)
+            leg._verdict = failed.verdict
             leg.end(End.ABANDONED)
-            raise LegFailed(engine_silent(deadlines.first_token), retryable=False) from error
+            raise failed from error
+        except LegFailed as failed:
+            leg._verdict = failed.verdict
+            leg.end(End.ABANDONED)
+            raise
         except BaseException:
             leg.end(End.ABANDONED)
             raise
@@ -83,15 +102,24 @@ class Leg:
         """The client's own prompt, where the engine tells its length before it is done."""
         return self._own_prompt or self._reader.prompt
 
+    @property
+    def sent_ids(self) -> tuple[int, ...]:
+        """The token ids of all it was given, where they are known."""
+        told = self._reader.prompt
+        return self._sent_ids or (() if told is None else told.ids)
+
     async def read(self) -> list[Delta] | None:
         """The deltas of one read, which may be none; None once the engine is done. Raises LegFailed."""
         if self._first:
             deltas, self._first = self._first, []
             return deltas
         if not self._reader.is_over:
-            return await self._fill()
+            return await self._hear()
         if self._reader.failure is not None:
-            raise LegFailed(self._reader.failure, retryable=False)
+            failed = LegFailed(self._reader.failure, retryable=False)
+            self._verdict = failed.verdict
+            raise failed
+        self._verdict = SUCCESS
         return None
 
     def end(self, how: End) -> None:
@@ -99,13 +127,19 @@ class Leg:
         if self._is_let_go:
             return
         self._is_let_go = True
-        self.worker.let_go(aborted=how is End.ABANDONED and self._response is not None and not self._reader.is_over)
+        aborted = how is End.ABANDONED and self._is_asked and not self._reader.is_over
+        self.worker.let_go(self._seat, self._verdict, aborted=aborted)
         if self._response is not None:
             self._response.end(how)
 
     async def _begin(self) -> None:
-        body = await self._by_ids() if self.call.tokenize else self.call.body
-        self._response = response = await self._post(self.call.path, body)
+        body = await self._by_ids() if self.call.tokenize or self.call.prompt_ids else self.call.body
+        self._is_asked = True
+        try:
+            self._response = response = await self._post(self.call.path, body)
+        except LegFailed:
+            self._is_asked = False
+            raise
         if response.status != 200:
             raise await self._refusal(response)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
@@ -115,6 +149,17 @@ class Leg:
         failure = self._reader.failure
         if failure is not None and all(isinstance(delta, Begin | Opaque) for delta in self._first):
             raise LegFailed(failure, retryable=failure.status == 429 or failure.status >= 500)
+
+    async def _hear(self) -> list[Delta]:
+        """One read, timed: how long an engine that generates lets its streams wait."""
+        stride = self.worker.stride
+        began, size = stride.wait(), 0
+        try:
+            deltas = await self._fill()
+            size = sum(len(delta.text) for delta in deltas if isinstance(delta, Text))
+            return deltas
+        finally:
+            stride.heard(began, size)
 
     async def _fill(self) -> list[Delta]:
         assert self._response is not None
@@ -129,7 +174,8 @@ class Leg:
         """The body with the ids it goes on from, asking for no more tokens than fit: vLLM refuses a `max_tokens` beyond
         its context. (SGLang tells the tokenizer's length, which may be more than it serves: there it is no help.)"""
         ids = list(self.call.prompt_ids)
-        context: int | None = None
+        known = self.worker.capabilities
+        context = None if known is None else known.context
         for question in self.call.tokenize:
             response = await self._post(TOKENIZE_PATH, question)
             try:
@@ -142,9 +188,10 @@ class Leg:
             finally:
                 response.end(End.ABANDONED)
             ids += found.tokens
-            context = found.max_model_len
+            context = context or found.max_model_len
             if not self.call.prompt_ids:
                 self._own_prompt = self._own_prompt or Prompt(len(ids))
+        self._sent_ids = tuple(ids)
         body = {**self.call.body, self.call.ids_field: ids}
         if context is not None and "max_tokens" in body:
             body["max_tokens"] = max(1, min(body["max_tokens"], context - len(ids)))
@@ -154,9 +201,9 @@ class Leg:
         try:
             return await self.worker.client.post(path, self._headers, encode_object(body))
         except ApiError as error:
-            raise LegFailed(error, retryable=False) from error
+            raise LegFailed(error, retryable=False, verdict=NEUTRAL) from error
         except UpstreamError as error:
-            raise LegFailed(engine_failed(error), retryable=True) from error
+            raise LegFailed(engine_failed(error), retryable=True, verdict=judge_transport(error)) from error
 
     async def _refusal(self, response: Response) -> LegFailed:
         try:
@@ -165,7 +212,8 @@ class Leg:
             body = read_error(b"{}")
         response.end(End.FINISHED)
         retryable = response.status == 429 or response.status >= 500
-        return LegFailed(engine_refused(response.status, body, response.headers), retryable=retryable)
+        error = engine_refused(response.status, body, response.headers)
+        return LegFailed(error, retryable=retryable, verdict=judge(error, response.headers))
 
 
 class _Tokenized(msgspec.Struct):

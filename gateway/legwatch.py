@@ -12,7 +12,6 @@ import msgspec
 
 from budgets import Governor, Meter, Ruling, is_inside_call, split_usage
 from budgets.loops import Channel, Finding, Kind
-from budgets.open_call import PATIENCE
 from gateway.config import LoopAction
 from gateway.deltas import Begin, Delta, Extras, Finish, Opaque, Text, ToolCalls, Usage
 from gateway.loopwatch import Found, LoopOrders, LoopWatch, Opening
@@ -25,13 +24,18 @@ _REASONING: Final = Field.REASONING
 
 @dataclass(slots=True)
 class Transcript:
-    """What a flight's client has been told so far, over all legs, of choice 0 where there are several legs."""
+    """What a flight has told so far, over all legs, of choice 0 where there are several legs. `thought` is the engine's
+    copy of it: after a cut it is what the next leg was given, which may be less than what the client has seen."""
 
     begun: set[int] = field(default_factory=set[int])
     thought: list[str] = field(default_factory=list[str])
     thought_ids: list[list[int] | None] = field(default_factory=list[list[int] | None])
     """The token ids of each piece of thought, None where the engine did not tell them."""
     said: list[str] = field(default_factory=list[str])
+    said_ids: list[list[int] | None] = field(default_factory=list[list[int] | None])
+    leg_thought: int = 0
+    leg_said: int = 0
+    """Pieces that were there before the leg that runs."""
     matchers: dict[int, StopMatcher] = field(default_factory=dict[int, StopMatcher])
     """By choice, where the gateway matches stop strings: an answer may go on over several legs."""
     stopped: set[int] = field(default_factory=set[int])
@@ -41,19 +45,31 @@ class Transcript:
     has_called: bool = False
     """Has a tool been called? Such an answer cannot be continued, only ended."""
 
+    def begin_leg(self) -> None:
+        """What comes from now on is another leg's."""
+        self.leg_thought, self.leg_said = len(self.thought), len(self.said)
+
+    def go_on_from(self, thought: str, said: list[str]) -> None:
+        """The next leg is given this thought, and `said` in addition to what was said."""
+        self.thought[:], self.thought_ids[:] = [thought], [None]
+        self.said += said
+        self.said_ids += [None] * len(said)
+
 
 @dataclass(frozen=True, slots=True)
 class Orders:
     """What one leg is held to. `cap` is in tokens, None for none; `native` grants the engine's own enforcement a slack;
     `least` are the tokens of thought before which it is not to end; `stops` are matched on the answer; `calls` are the
-    markers that open a tool call; `loops` says what is done about them; `can_go_on`: a thought that must end can be
-    followed by an answer; `can_start_anew`: nothing was told yet, and another worker may be asked."""
+    markers that open a tool call, `call_patience` the tokens past the cap that an open one may take; `loops` says what
+    is done about them; `can_go_on`: a thought that must end can be followed by an answer; `can_start_anew`: nothing was
+    told yet, and another worker may be asked."""
 
     cap: int | None = None
     native: bool = False
     least: int = 0
     stops: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    call_patience: int = 0
     loops: LoopOrders = field(default_factory=LoopOrders)
     can_go_on: bool = False
     can_start_anew: bool = False
@@ -77,7 +93,7 @@ class LegWatch:
         self.thought_before = sum(map(len, transcript.thought))
         """Characters of thought that were told before this leg."""
         self._loops = LoopWatch(orders.loops) if orders.loops.action is not LoopAction.OFF else None
-        self._opening = Opening() if self._loops is not None and orders.can_start_anew else None
+        self._opening = Opening(orders.loops) if self._loops is not None and orders.can_start_anew else None
 
     def take(self, deltas: list[Delta]) -> tuple[list[Delta], Ruling | None]:
         """The deltas of one read that the client gets, and whether the last of them was the last one allowed."""
@@ -113,8 +129,25 @@ class LegWatch:
 
     @property
     def has_flooded(self) -> bool:
-        """Was the leg one character from its first token on?"""
-        return any(found.finding.kind is Kind.FIRST_TOKEN_FLOOD for found in self.found)
+        """Was the leg one character from its first token on, as a sick worker's is? Not an answer: that may have been
+        asked for."""
+        if self._opening is not None and self._opening.finding is not None:
+            return True
+        governor = self._governors.get(0)
+        if governor is None or governor.answer.events:
+            return False
+        kinds = {found.finding.kind for found in self.found if found.finding.channel is Channel.REASONING}
+        return Kind.FIRST_TOKEN_FLOOD in kinds
+
+    @property
+    def held_tokens(self) -> int:
+        """Tokens that were held back and never told."""
+        return 0 if self._opening is None else self._opening.tokens
+
+    @property
+    def is_in_call(self) -> bool:
+        """Is the thought in the midst of a tool call?"""
+        return bool(self._orders.calls) and is_inside_call("".join(self._transcript.thought), self._orders.calls)
 
     @property
     def found(self) -> list[Found]:
@@ -158,7 +191,7 @@ class LegWatch:
         governor = self._governor(delta.index)
         if governor.watch_reasoning(delta.text, delta.tokens) is None:
             return False
-        patient = governor.over < PATIENCE and self._orders.calls
+        patient = governor.over < self._orders.call_patience and self._orders.calls
         return not (patient and is_inside_call("".join(told.thought), self._orders.calls))
 
     @property
@@ -228,6 +261,7 @@ class LegWatch:
         told = self._transcript
         self.is_thinking = False
         told.said.append(text.text)
+        told.said_ids.append(text.ids)
         told.is_answered = told.is_answered or not text.text.isspace()
 
     def count(self) -> tuple[int, int]:
@@ -235,7 +269,8 @@ class LegWatch:
         governors = self._governors.values()
         thought = sum((governor.reasoning for governor in governors), Meter())
         answer = sum((governor.answer for governor in governors), Meter())
-        return split_usage(None if self.usage is None else self.usage.completion, thought, answer)
+        told = None if self.usage is None else self.usage.completion
+        return split_usage(told, thought, answer, has_called=self._transcript.has_called)
 
     def _governor(self, index: int) -> Governor:
         governor = self._governors.get(index)

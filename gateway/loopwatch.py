@@ -47,9 +47,7 @@ class Found:
 
 def engine_found(channel: Channel, text: str) -> Finding:
     """A loop that an engine has found and ended by itself, as far as the text shows it."""
-    keep = one_copy(text)
-    period = next((size for size in range(1, keep + 1) if text[keep - size : keep] == text[keep : keep + size]), 0)
-    copies = (len(text) - keep) / period + 1 if period else 0.0
+    keep, period = one_copy(text)
     return Finding(
         kind=Kind.EXACT,
         channel=channel,
@@ -57,7 +55,7 @@ def engine_found(channel: Channel, text: str) -> Finding:
         keep=keep,
         at=len(text),
         period=period,
-        copies=copies,
+        copies=(len(text) - keep) / period + 1 if period else 0.0,
         confidence=1.0,
         fingerprint=fingerprint(text[keep - period : keep]),
         reason="the engine's own detector has ended it",
@@ -78,7 +76,11 @@ class LoopWatch:
 
     def feed(self, delta: Text) -> Finding | None:
         """The finding, once, when this piece completes it."""
-        detectors = self._thoughts if delta.field is _REASONING else self._answers
+        if delta.field is _REASONING:
+            detectors = self._thoughts
+        else:
+            detectors = self._answers
+            self._thoughts.pop(delta.index, None)  # a thought that is over needs no detector, and they are not small
         text, detector = delta.text, detectors.get(delta.index)
         if detector is None:
             heard = self._quiet.setdefault((delta.index, delta.field), [])
@@ -105,9 +107,10 @@ class Opening:
     """A leg's first words, held back as long as they are nothing but a sick worker's: then it can be asked elsewhere,
     and the client never sees them."""
 
-    __slots__ = ("_detector", "_held", "is_over")
+    __slots__ = ("_detector", "_held", "_orders", "is_over")
 
-    def __init__(self) -> None:
+    def __init__(self, orders: LoopOrders) -> None:
+        self._orders = orders
         self._held: list[Text] = []
         self._detector: LoopDetector | None = None
         self.is_over = False
@@ -117,11 +120,19 @@ class Opening:
         """Take in the next piece: True if it is held back too."""
         if self.is_over or delta.text.strip(FLOOD_CHARACTER):
             return False
-        self._held.append(delta)
         if self._detector is None:
-            self._detector = LoopDetector()
+            if self._orders.action is not LoopAction.RESCUE or asks_for_repetition(self._orders.prompt):
+                self.is_over = True  # somebody wants to see them
+                return False
+            self._detector = LoopDetector(patience=self._orders.patience)
+        self._held.append(delta)
         self._detector.feed(delta.text)
         return True
+
+    @property
+    def tokens(self) -> int:
+        """Of what is held back; an event whose tokens nobody counted is one."""
+        return sum(1 if delta.tokens is None else delta.tokens for delta in self._held)
 
     @property
     def finding(self) -> Finding | None:

@@ -14,10 +14,11 @@ from gateway.config import Config, ReasoningOutput
 from gateway.edge.auth import Caller, Gate
 from gateway.ledger import Ledger
 from gateway.observe.metrics import Metrics
-from gateway.pools import Pool, Registry, State, Worker
+from gateway.observe.pools import PoolMetrics
+from gateway.pools import Pool, Registry, Worker
 from gateway.query import Query, of_intent
 from gateway.routing import Routing
-from router import Decision, Route, Tier, read_ask
+from router import Decision, Route, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ class Service:
         self.routing = routing
         self.gate = Gate(config.keys)
         self.ledger = Ledger(metrics, config.logs.loop_samples)
+        listener = PoolMetrics(metrics)
         for pool in registry.pools.values():
-            pool.on_state = self.note_worker
-            pool.on_flood = self.note_flood
+            pool.listener = listener
         self.is_draining = False
 
     @property
@@ -63,6 +64,8 @@ class Service:
         elif choice.is_routed:
             decision = await self._judge(query)
             pool = choice.reasoning if decision.route is Route.REASONING else choice.standard
+            if decision.target is not None:
+                pool = self.registry.pools[decision.target]
         else:
             pool = choice.standard
             decision = await self._for_named(query, pool)
@@ -79,7 +82,7 @@ class Service:
         return Course(pool, decision, plan)
 
     async def _judge(self, query: Query) -> Decision:
-        return await self.routing.decide(read_ask(query.messages, has_tools=bool(query.body.get("tools"))))
+        return await self.routing.decide(self.routing.read(query.messages, has_tools=bool(query.body.get("tools"))))
 
     async def _for_named(self, query: Query, pool: Pool) -> Decision:
         """A model named outright needs no route; only a cap left open needs a grade."""
@@ -91,21 +94,16 @@ class Service:
             return named
         return _with_complexity(named, await self._judge(query))
 
-    def note_worker(self, pool: Pool, worker: Worker) -> None:
-        """A worker has changed its state."""
-        self.metrics.worker_ready.labels(pool.name, worker.name).set(worker.is_ready)
-        self.metrics.worker_transitions.labels(pool.name, worker.name, worker.state).inc()
-
-    def note_flood(self, pool: Pool, worker: Worker) -> None:
-        """A worker said nothing but one character."""
-        self.metrics.worker_floods.labels(pool.name, worker.name).inc()
-
     def note_departure(self, pool: Pool, worker: Worker, seconds: float, has_gone: bool) -> None:
         """A worker's aborted legs are gone, or were given up on."""
         if has_gone:
             self.metrics.abort_seconds.labels(pool.name).observe(seconds)
         else:
             self.metrics.aborts_lingering.labels(pool.name, worker.name).inc()
+
+    def note_pace(self, pool: str, ratio: float) -> None:
+        """How fast a pool generates, compared with its usual pace."""
+        self.metrics.pool_pace.labels(pool).set(ratio)
 
     @property
     def is_ready(self) -> bool:
@@ -124,34 +122,13 @@ def decision_headers(course: Course) -> Mapping[str, str]:
         "x-thinkgate-route": course.decision.route,
         "x-thinkgate-pool": course.pool.name,
         "x-thinkgate-model": course.pool.config.model,
+        "x-thinkgate-tier": course.decision.tier,
         "x-thinkgate-complexity": f"{course.decision.complexity:.3f}",
         "x-thinkgate-confidence": f"{course.decision.confidence:.3f}",
         "x-thinkgate-thinking-cap": "none"
         if cap is None
         else f"{cap}; how={course.plan.how}; source={course.plan.source}",
     }
-
-
-def worker_rows(registry: Registry) -> list[dict[str, object]]:
-    """Every worker as /admin/workers shows it."""
-    return [
-        {
-            "pool": pool.name,
-            "worker": worker.name,
-            "url": worker.url,
-            "engine": pool.config.engine,
-            "model": pool.config.model,
-            "state": worker.state,
-            "ready": worker.state is State.READY,
-            "reason": worker.reason,
-            "in_flight": worker.in_flight,
-            "leaving": worker.leaving,
-            "floods": worker.floods,
-            "capabilities": None if worker.capabilities is None else worker.capabilities.shown,
-        }
-        for pool in registry.pools.values()
-        for worker in pool.workers
-    ]
 
 
 CHARACTERS_A_TOKEN = 3

@@ -10,17 +10,29 @@ from dataclasses import dataclass, field
 from budgets import How, Ruling
 from budgets.loops import Channel, Finding, Kind
 from gateway.config import LoopAction
-from gateway.continuation import Afresh, Continuation, Situation, to_answer, to_answer_afresh, to_more_thought
+from gateway.continuation import (
+    Afresh,
+    Continuation,
+    Situation,
+    to_answer,
+    to_answer_afresh,
+    to_elsewhere,
+    to_more_thought,
+)
 from gateway.deltas import Finish
 from gateway.ledger import EndedBy, LoopDone, LoopNote
 from gateway.legwatch import LegWatch
 from gateway.loopwatch import LoopOrders, engine_found
+from gateway.query import Query
 
 MAX_CUTS = 2
 """Thoughts cut in one flight. A model that thinks again after the second gets no third chance."""
 
 MAX_MORE = 4
 """Times a model is told to think on. One that ends its thought at once each time has nothing to think about."""
+
+MAX_MOVES = 2
+"""Workers that may be lost in one flight."""
 
 REPETITION = frozenset({"repetition", "repeat"})
 """How engines say that they ended a loop: vLLM's `repetition_detection`, and its like."""
@@ -41,6 +53,8 @@ class Steps:
     cuts: int = 0
     more: int = 0
     afresh: int = 0
+    moves: int = 0
+    """Times a worker was lost and the flight went on elsewhere."""
     floods: int = 0
     """Legs that were taken back because their worker said nothing but one character."""
     notes: list[LoopNote] = field(default_factory=list[LoopNote])
@@ -49,10 +63,13 @@ class Steps:
     @property
     def is_first(self) -> bool:
         """Has there been no leg that went on from another?"""
-        return not self.cuts and not self.more and not self.afresh
+        return not (self.cuts or self.more or self.afresh or self.moves)
 
     def after(self, now: Situation, watch: LegWatch, ruling: Ruling | None) -> Continuation | Afresh | None:
         """The next step; None if the flight is to land. May change the finish of a leg that cannot be followed."""
+        for index, other in watch.finishes.items():
+            if index and other.reason in REPETITION:  # of several choices in one stream each ends by itself
+                watch.finishes[index] = Finish(index, self.loops.finish)
         finish = watch.finishes.get(0)
         reason = finish.reason if finish is not None else ""
         is_inside = bool(now.told.thought) and not now.told.is_answered and not now.told.stopped
@@ -74,6 +91,26 @@ class Steps:
         step = self._cut(now)
         if step is None and ruling is not None:
             watch.finishes[0] = Finish(0, "tool_calls" if now.told.has_called else "length")
+        return step
+
+    def elsewhere(self, now: Situation, watch: LegWatch, query: Query) -> Continuation | str:
+        """A worker was lost in the midst of it: from where to go on, or why that cannot be."""
+        if self.moves >= MAX_MOVES:
+            return f"it has gone on elsewhere {MAX_MOVES} times already"
+        if query.choices > 1:
+            return "it has several choices in one stream"
+        if now.told.has_called:
+            return "a tool call had begun"
+        if isinstance(query.body.get("seed"), int):
+            return "it has a seed, which another run cannot take up in the middle"
+        if watch.is_thinking and "".join(now.told.said).strip():
+            return "it was thinking again after words of its answer"
+        step = to_elsewhere(now)
+        if step is None:
+            return "no token was left"
+        if now.pool.path(now.worker, query.body, resuming=step.prefix.is_open) is None:
+            return "its engine cannot go on from what was said"
+        self.moves += 1
         return step
 
     def _cut(self, now: Situation, keep: int | None = None) -> Continuation | None:
@@ -127,8 +164,7 @@ class Steps:
 
     def _note(self, now: Situation, finding: Finding, done: LoopDone) -> None:
         cap = now.plan.cap
-        in_thought = finding.channel is Channel.REASONING and done in {LoopDone.RESCUED, LoopDone.AFRESH}
-        saved = max(0, cap - now.reasoning) if cap is not None and in_thought else 0
+        saved = max(0, cap - now.reasoning) if cap is not None and done is LoopDone.RESCUED else 0
         self.notes.append(LoopNote(finding, done, now.worker.name, saved))
 
     @property

@@ -17,6 +17,10 @@ HIGH_WATER = 256 * 1024
 """Bytes an engine may be ahead of a client that does not read, before its socket is no longer read either."""
 
 
+MAX_HEAD = 64 * 1024
+"""Bytes the head of an answer may have: an endless header must not fill the memory."""
+
+
 class UpstreamFault(StrEnum):
     """What went wrong between the gateway and an engine."""
 
@@ -52,6 +56,7 @@ class Connection(asyncio.Protocol):
         self._chunks: list[bytes] = []
         self._buffered = 0
         self._has_head = False
+        self._head_size = 0
         self._is_complete = False
         self._is_busy = False
         self._got_bytes = False
@@ -158,6 +163,11 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(UpstreamFault.NOT_HTTP, f"the engine's answer is not HTTP: {error}")
+            self.abort()
+            return
+        self._head_size += 0 if self._has_head else len(data)
+        if self._head_size > MAX_HEAD:
+            self._fail(UpstreamFault.NOT_HTTP, f"the head of the engine's answer is longer than {MAX_HEAD} bytes")
             self.abort()
             return
         if self._buffered > HIGH_WATER and not self._is_paused and self._transport is not None:

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gateway.config import EngineKind, Thinking, Timeouts
+from gateway.config import EngineKind, SelectionPolicy, Thinking, Timeouts
 from gateway.config import Pool as PoolConfig
 from gateway.deltas import Delta
 from gateway.edge.errors import ApiError
 from gateway.landing import Landing
-from gateway.pools import Pool, State
+from gateway.pools import Pool, State, Worker
 from gateway.reading import Identity
 from gateway.upstream import End, Response, UpstreamError
 
@@ -166,14 +166,22 @@ def scripted_pool(
         format="think",
         workers=tuple(f"http://w{number}:1" for number in range(len(workers))),
         timeouts=timeouts or Timeouts(),
+        selection=SelectionPolicy.ROTATION,
         thinking=Thinking(**{"closing_phrase": " Enough.", **thinking}),
     )
     pool = Pool("pool", config)
     clients = [ScriptedClient(tape, answers) for answers in workers]
     for worker, client in zip(pool.workers, clients, strict=True):
         worker.client = client
-        worker.state = State.READY
+        make_ready(pool, worker)
     return pool, clients
+
+
+def make_ready(pool: Pool, *workers: Worker) -> None:
+    """By the way that every worker goes."""
+    for worker in workers or pool.workers:
+        pool.move(worker, State.WARMING, "it answers")
+        pool.move(worker, State.READY, "ready")
 
 
 class RecordingSink:

@@ -1,4 +1,4 @@
-"""What operators and orchestrators ask: /livez, /readyz, /metrics, /admin/workers."""
+"""What operators and orchestrators ask: /livez, /readyz, /metrics, /admin/loops. Workers are `workers`'."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from gateway.service import Service, worker_rows
+from gateway.service import Service
 
 
 def ops_router(service: Service) -> APIRouter:
@@ -26,11 +26,6 @@ def ops_router(service: Service) -> APIRouter:
     @router.get("/metrics", summary="Prometheus metrics")
     async def metrics() -> Response:  # pyright: ignore[reportUnusedFunction]
         return Response(service.metrics.render(), media_type=service.metrics.content_type)
-
-    @router.get("/admin/workers", summary="Every worker, its state and why")
-    async def workers(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        service.gate.admit_admin(request.headers)
-        return {"object": "list", "data": worker_rows(service.registry)}
 
     @router.get("/admin/loops", summary="Loops found lately, by fingerprint (`logs.loop_samples`)")
     async def loops(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

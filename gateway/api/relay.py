@@ -22,6 +22,8 @@ from gateway.edge.hygiene import checked
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.pools import Pool
+from gateway.pools.pressure import BYTES_A_TOKEN
+from gateway.pools.verdict import NEUTRAL, SUCCESS, Verdict, judge, judge_transport
 from gateway.query import decode_object, encode_object
 from gateway.service import Service
 from gateway.upstream import End, UpstreamError, read_whole
@@ -61,50 +63,57 @@ class Relay(Response):
         return pool, {**body, "model": pool.profile.model}
 
     async def _carry(self, pool: Pool, body: dict[str, Any], shown: Mapping[str, str], send: Send) -> None:
+        patience = pool.config.timeouts
         try:
+            raw = encode_object(body)
+            await pool.wait_ready(patience.queue)
             worker = pool.pick()
-            headers = {**pool.headers, REQUEST_ID: shown[REQUEST_ID]}
-            async with asyncio.timeout(pool.config.timeouts.first_token):
-                response = await worker.client.post(self._path, headers, encode_object(body))
-        except TimeoutError:
-            await send_error(send, engine_silent(pool.config.timeouts.first_token), shown)
-            return
-        except UpstreamError as error:
-            await send_error(send, engine_failed(error), shown)
-            return
         except ApiError as error:
             await send_error(send, error, shown)
             return
-        worker.in_flight += 1
+        seat, verdict = worker.seat(len(raw) // BYTES_A_TOKEN), NEUTRAL
+        response: EngineResponse | None = None
         how = End.ABANDONED
         try:
+            headers = {**pool.headers, REQUEST_ID: shown[REQUEST_ID]}
+            async with asyncio.timeout(patience.first_token):
+                response = await worker.client.post(self._path, headers, raw)
             if response.status != 200:
                 refused = engine_refused(response.status, read_error(await read_whole(response)), response.headers)
+                verdict = judge(refused, response.headers)
                 await send_error(send, refused, shown)
                 return
-            response.watch(pool.config.timeouts.idle)
+            response.watch(patience.idle)
             if response.headers.get("content-type", "").startswith("text/event-stream"):
-                await _stream(response, shown, send)
+                verdict = await _stream(response, shown, send)
             else:
-                await send_json(send, 200, await read_whole(response), shown)
+                whole = await read_whole(response)
+                verdict = SUCCESS
+                await send_json(send, 200, whole, shown)
             how = End.FINISHED
+        except TimeoutError:
+            verdict = judge(engine_silent(patience.first_token))
+            await send_error(send, engine_silent(patience.first_token), shown)
         except UpstreamError as error:
+            verdict = judge_transport(error)
             await send_error(send, engine_failed(error), shown)
         finally:
-            worker.in_flight -= 1
-            response.end(how)
+            worker.let_go(seat, verdict, aborted=False)
+            if response is not None:
+                response.end(how)
 
 
-async def _stream(response: EngineResponse, shown: Mapping[str, str], send: Send) -> None:
+async def _stream(response: EngineResponse, shown: Mapping[str, str], send: Send) -> Verdict:
     """Bytes as they come; a break-off becomes one error event, since the status is out."""
     await start(send, 200, {**shown, **STREAM_HEADERS})
-    last = b""
+    last, verdict = b"", SUCCESS
     try:
         while data := await response.read():
             await send({"type": "http.response.body", "body": data, "more_body": True})
     except UpstreamError as error:
-        last = sse.event(engine_failed(error).body())
+        last, verdict = sse.event(engine_failed(error).body()), judge_transport(error)
     await send({"type": "http.response.body", "body": last})
+    return verdict
 
 
 def relay(service: Service, path: str) -> Any:

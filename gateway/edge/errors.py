@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 
 import msgspec
 
@@ -71,6 +72,12 @@ def body_too_large(limit: int) -> ApiError:
 
 def not_ready(message: str, retry_after: int = 5) -> ApiError:
     return ApiError(503, message, "server_error", code="no_ready_worker", headers={"retry-after": str(retry_after)})
+
+
+def all_busy(seconds: float) -> ApiError:
+    """Every worker has asked to be left alone; `seconds` until the first may be asked again."""
+    headers = {"retry-after": str(min(max(ceil(seconds), 1), MAX_RETRY_AFTER))}
+    return ApiError(503, "Every worker of this model is busy.", "server_error", code="engine_busy", headers=headers)
 
 
 def internal_error() -> ApiError:

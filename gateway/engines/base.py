@@ -14,6 +14,7 @@ from gateway import output
 from gateway.config import Hygiene
 from gateway.edge import hygiene
 from gateway.engines.capabilities import Ask, Capabilities, Path
+from gateway.engines.load import Load
 from parsers import Format, Start, read_reasoning, resolve_start
 
 CHAT_PATH = "/v1/chat/completions"
@@ -58,7 +59,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class KnownIds:
-    """The token ids of a prompt and of the thought after it, as the engine told them, and the words still to come."""
+    """The token ids a leg was given and of what it generated, as the engine told them, and all text that comes after
+    them, markers and phrases included."""
 
     ids: tuple[int, ...]
     rest: str
@@ -69,7 +71,8 @@ class Prefix:
     """What the next leg starts from: the thought so far with the phrase put after it, and the first words of the
     answer."""
 
-    thought: str
+    thought: str | None
+    """None: there was none, and the answer stands alone."""
     answer: str = ""
     known: KnownIds | None = None
     """The same by token ids, where they are known: no template and no tokenizer can then come between."""
@@ -94,8 +97,8 @@ class Dialect(Protocol):
         """What a worker can do, by asking it: two tokens are generated at most. `phrases` it counts, if it can."""
         ...
 
-    async def running(self, ask: Ask) -> int | None:
-        """Requests that a worker runs or holds waiting, whoever sent them; None where it does not say."""
+    async def load(self, ask: Ask) -> Load | None:
+        """How busy a worker is, whoever made it so; None where it does not say."""
         ...
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:

@@ -33,6 +33,8 @@ class Capabilities:
 
     native_cap: bool = False
     paths: frozenset[Path] = frozenset()
+    splits: bool | None = None
+    """Does it separate thoughts from the answer itself? None where that could not be told."""
     misfiles: bool = False
     """Does it file a continued answer as thought? Then everything on that path is read as answer."""
     context: int | None = None
@@ -47,6 +49,7 @@ class Capabilities:
         return {
             "native_cap": self.native_cap,
             "paths": sorted(str(path) for path in self.paths),
+            "splits": self.splits,
             "misfiles": self.misfiles,
             "context": self.context,
             "version": self.version,
@@ -59,7 +62,7 @@ def fields_of(status: int, body: bytes) -> dict[str, Any]:
         return {}
     try:
         found: object = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 

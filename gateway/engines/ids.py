@@ -26,6 +26,10 @@ _SAMPLING = (
     "presence_penalty",
     "frequency_penalty",
     "repetition_penalty",
+    "length_penalty",
+    "cache_salt",
+    "extra_key",
+    "priority",
     "logit_bias",
     "bad_words",
     "allowed_token_ids",
@@ -85,6 +89,8 @@ def written(first: Call, prefix: Prefix, profile: Profile) -> str:
     Where the prompt did not open the thought, the model had opened it, and so does this.
     """
     record = profile.format
+    if prefix.thought is None:
+        return prefix.answer
     opening = "" if first.start is Start.OPEN else record.open[0]
     # An engine that splits leaves the newline after the marker to the thought, the gateway's own parser takes it.
     seam = "\n" if opening and record.framing is None and not prefix.thought.startswith("\n") else ""
@@ -117,7 +123,7 @@ def prompt_of(first: Call, prefix: Prefix, profile: Profile) -> tuple[tuple[int,
     """(ids known already, what is still to be tokenized): both together are the prompt of the next leg."""
     chat, known = first.body, prefix.known
     if known is not None:
-        return known.ids, (_text(chat, f"{known.rest}{_ending(prefix, profile)}"),)
+        return known.ids, (_text(chat, known.rest),) if known.rest else ()
     render = {key: chat[key] for key in _RENDERED if key in chat}
     return (), ({**render, "add_generation_prompt": True}, _text(chat, written(first, prefix, profile)))
 

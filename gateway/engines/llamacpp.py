@@ -17,9 +17,16 @@ from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
 from gateway.engines.capabilities import Ask, Capabilities, Path, fields_of
 from gateway.engines.ids import TOKENIZE_PATH, reseed
-from gateway.engines.load import busy_slots
+from gateway.engines.load import Load, Series, load_of_metrics, load_of_slots
 from gateway.engines.overchat import BEGUN, QUESTION, THOUGHT
 from parsers import Format, Start
+
+LOAD = Series(
+    running="llamacpp:requests_processing",
+    waiting="llamacpp:requests_deferred",
+    kv=("llamacpp:kv_cache_usage_ratio",),
+)
+"""For servers whose /slots is closed (`--no-slots`) and whose `--metrics` are open."""
 
 
 class LlamaCppDialect:
@@ -46,8 +53,8 @@ class LlamaCppDialect:
             counted=counted,
         )
 
-    async def running(self, ask: Ask) -> int | None:
-        return await busy_slots(ask)
+    async def load(self, ask: Ask) -> Load | None:
+        return await load_of_slots(ask) or await load_of_metrics(ask, LOAD)
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning_content", effort_in_kwargs=True)
@@ -68,7 +75,9 @@ class LlamaCppDialect:
     def onward(self, first: Call, prefix: Prefix, profile: Profile, limit: int | None, path: Path) -> Call:
         """`true` instead of `"content"` would resume the thought; a thought inside `content` would be closed twice."""
         body = dict(first.body)
-        given = {"role": "assistant", "reasoning_content": prefix.thought, "content": prefix.answer}
+        given = {"role": "assistant", "content": prefix.answer}
+        if prefix.thought is not None:
+            given["reasoning_content"] = prefix.thought
         body["messages"] = [*body["messages"], given]
         body["continue_final_message"] = "reasoning_content" if prefix.is_open else "content"
         body["add_generation_prompt"] = False

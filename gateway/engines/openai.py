@@ -11,6 +11,7 @@ from typing import Any
 from budgets import Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
 from gateway.engines.capabilities import Ask, Capabilities, Path
+from gateway.engines.load import Load
 from parsers import Format
 
 
@@ -21,7 +22,7 @@ class OpenAIDialect:
     async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:
         return Capabilities()
 
-    async def running(self, ask: Ask) -> int | None:
+    async def load(self, ask: Ask) -> Load | None:
         return None
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:

@@ -14,7 +14,7 @@ from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
 from gateway.engines.capabilities import Ask, Capabilities, Path, context_of, fields_of
 from gateway.engines.ids import by_ids, count_phrases, has_media, is_plain_text, prompt_of, written
-from gateway.engines.load import sum_of_loads
+from gateway.engines.load import Load, Series, load_of_loads, load_of_metrics
 from gateway.engines.overchat import continued
 from parsers import Format, Start
 
@@ -28,6 +28,14 @@ _HELD_BY = frozenset(
 )
 """Reasoning parsers under which strict thinking acts on a request's own budget; under the others it is ignored in
 silence unless the server has a default budget (`ReasonerGrammarBackend`, SGLang 0.5.23)."""
+
+LOAD = Series(
+    running="sglang:num_running_reqs",
+    waiting="sglang:num_queue_reqs",
+    kv=("sglang:token_usage",),
+    capacity=("sglang:max_total_num_tokens",),
+)
+"""For releases without /v1/loads, if they were started with `--enable-metrics`."""
 
 
 class SglangDialect:
@@ -50,13 +58,14 @@ class SglangDialect:
         return Capabilities(
             native,
             frozenset(paths),
+            splits=bool(info["reasoning_parser"]) if "reasoning_parser" in info else None,
             context=context,
             version=str(info.get("version", "")),
             counted=counted or {},
         )
 
-    async def running(self, ask: Ask) -> int | None:
-        return await sum_of_loads(ask)
+    async def load(self, ask: Ask) -> Load | None:
+        return await load_of_loads(ask) or await load_of_metrics(ask, LOAD)
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning_content")

@@ -15,7 +15,7 @@ from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
 from gateway.engines.capabilities import Ask, Capabilities, Path, context_of, fields_of
 from gateway.engines.ids import by_ids, count_phrases, is_plain_text, written
-from gateway.engines.load import sum_of_metrics
+from gateway.engines.load import Load, Series, load_of_metrics
 from gateway.engines.overchat import continued, keeps_thought, misfiles
 from parsers import Format, Start
 
@@ -24,6 +24,14 @@ CAP_FIELD = "thinking_token_budget"
 
 WHOLE_CONTEXT = 10_000_000
 """More tokens than any context: the leg brings it down to what the engine says it has left."""
+
+LOAD = Series(
+    running="vllm:num_requests_running",
+    waiting="vllm:num_requests_waiting",
+    kv=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+    info="vllm:cache_config_info",
+)
+"""Older releases say `gpu_cache_usage_perc`."""
 
 
 class VllmDialect:
@@ -50,10 +58,18 @@ class VllmDialect:
         if profile.format.open and profile.format.framing is None and await keeps_thought(ask, profile):
             paths.add(Path.CHAT)
             files_wrongly = await misfiles(ask, profile)
-        return Capabilities(native, frozenset(paths), files_wrongly, context, str(version), counted or {})
+        return Capabilities(
+            native_cap=native,
+            paths=frozenset(paths),
+            splits=True if native else None,  # only under a reasoning parser does it take a cap
+            misfiles=files_wrongly,
+            context=context,
+            version=str(version),
+            counted=counted or {},
+        )
 
-    async def running(self, ask: Ask) -> int | None:
-        return await sum_of_metrics(ask, ("vllm:num_requests_running", "vllm:num_requests_waiting"))
+    async def load(self, ask: Ask) -> Load | None:
+        return await load_of_metrics(ask, LOAD)
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning")

@@ -59,7 +59,7 @@ class Metrics:
         )
         self.tokens = Counter(
             "thinkgate_tokens_total",
-            "Tokens by kind: prompt, cached (part of prompt), reasoning, answer, injected (closing phrases).",
+            "Tokens by kind: prompt, cached (part of it), reasoning, answer, injected (phrases), wasted (never told).",
             ["pool", "kind"],
             registry=registry,
         )
@@ -132,6 +132,43 @@ class Metrics:
             "thinkgate_worker_transitions_total",
             "Changes of a worker's state, by the state it went to.",
             ["pool", "worker", "state"],
+            registry=registry,
+        )
+        self.worker_ejections = Counter(
+            "thinkgate_worker_ejections_total",
+            "Workers that were taken out, by cause: failures, unreachable, flood, health, warm_up, slow.",
+            ["pool", "worker", "cause"],
+            registry=registry,
+        )
+        self.worker_tokens = Gauge(
+            "thinkgate_worker_tokens_in_flight",
+            "KV tokens that the requests of this gateway are taken to hold on a worker.",
+            ["pool", "worker"],
+            registry=registry,
+        )
+        self.pool_pace = Gauge(
+            "thinkgate_pool_pace_ratio",
+            "Median pace of a pool's workers in the last ten seconds, compared with the usual: low when all slow down.",
+            ["pool"],
+            registry=registry,
+        )
+        self.worker_kv = Gauge(
+            "thinkgate_worker_kv_usage_ratio",
+            "Part of a worker's KV cache in use, as its engine last told; NaN where it does not say.",
+            ["pool", "worker"],
+            registry=registry,
+        )
+        self.verdicts = Counter(
+            "thinkgate_worker_verdicts_total",
+            "What came of generations, as far as the worker is to blame: success, back_pressure, client, failure, "
+            "neutral.",
+            ["pool", "worker", "verdict"],
+            registry=registry,
+        )
+        self.retries_refused = Counter(
+            "thinkgate_retries_refused_total",
+            "Failed launches that were not tried again, since the pool's retry budget was spent or no worker was left.",
+            ["pool"],
             registry=registry,
         )
         self.rejections = Counter(

@@ -2,6 +2,7 @@
 
 from gateway.pools.pool import Pool
 from gateway.pools.registry import Registry
-from gateway.pools.worker import State, Worker
+from gateway.pools.states import State
+from gateway.pools.worker import Worker
 
 __all__ = ["Pool", "Registry", "State", "Worker"]

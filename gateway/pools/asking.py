@@ -1,24 +1,62 @@
-"""How a dialect's questions reach a worker outside the streaming path: over httpx, with an id of their own."""
+"""How a dialect's questions reach a worker outside the streaming path: over httpx, with an id of their own.
+
+Whatever listens there, an answer is bounded in time and in size, and a redirect is an answer like any other.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import httpx
 
+from gateway.config import Pool as PoolConfig
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.engines.capabilities import Ask
 from gateway.pools.worker import Worker
 
+MAX_ANSWER = 4 * 1024 * 1024
+"""Bytes. The /metrics of a large vLLM deployment have some 200 kB."""
+
+
+class TooLong(httpx.HTTPError):
+    """More than `MAX_ANSWER` bytes came."""
+
+
+def asking_client(config: PoolConfig, headers: Mapping[str, str]) -> httpx.AsyncClient:
+    """For the questions to one pool's workers."""
+    return httpx.AsyncClient(
+        timeout=config.health.timeout, headers=dict(headers), verify=config.tls_verify, trust_env=False
+    )
+
 
 def asker(client: httpx.AsyncClient, worker: Worker, patience: float) -> Ask:
-    """`patience` in seconds. What is asked raises httpx.HTTPError where there is no answer."""
+    """`patience`: seconds for a whole answer. What is asked raises httpx.HTTPError where there is none."""
 
     async def ask(method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
         headers = {REQUEST_ID: request_id(None)}
-        answer = await client.request(method, f"{worker.url}{path}", json=body, headers=headers, timeout=patience)
-        return answer.status_code, answer.content
+        request = client.build_request(method, f"{worker.url}{path}", json=body, headers=headers, timeout=patience)
+        try:
+            async with asyncio.timeout(patience):
+                return await _answer(client, request)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("no whole answer in time") from error
 
     return ask
+
+
+async def _answer(client: httpx.AsyncClient, request: httpx.Request) -> tuple[int, bytes]:
+    answer = await client.send(request, stream=True)
+    try:
+        parts: list[bytes] = []
+        size = 0
+        async for part in answer.aiter_bytes():
+            size += len(part)
+            if size > MAX_ANSWER:
+                raise TooLong(f"the answer is longer than {MAX_ANSWER} bytes")
+            parts.append(part)
+        return answer.status_code, b"".join(parts)
+    finally:
+        await answer.aclose()

@@ -13,7 +13,7 @@ from time import monotonic
 import httpx
 import structlog
 
-from gateway.pools.asking import asker
+from gateway.pools.asking import asker, asking_client
 from gateway.pools.pool import Pool
 from gateway.pools.worker import Worker
 
@@ -32,12 +32,7 @@ class DepartureWatch:
     def __init__(self, pool: Pool, on_end: Callable[[Pool, Worker, float, bool], None]) -> None:
         self._pool = pool
         self._on_end = on_end
-        self._client = httpx.AsyncClient(
-            timeout=pool.config.health.timeout,
-            headers=pool.headers,
-            verify=pool.config.tls_verify,
-            trust_env=False,
-        )
+        self._client = asking_client(pool.config, pool.headers)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -73,10 +68,13 @@ class DepartureWatch:
                 self._on_end(self._pool, worker, monotonic() - began, has_gone)
                 if not has_gone:
                     log.warning("an aborted request seems to run on", pool=self._pool.name, worker=worker.name)
+                began, pause, most = monotonic(), FIRST_LOOK, 0  # those that left meanwhile are a case of their own
+                continue
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _running(self, worker: Worker) -> int | None:
         try:
-            return await self._pool.dialect.running(asker(self._client, worker, self._pool.config.health.timeout))
+            load = await self._pool.dialect.load(asker(self._client, worker, self._pool.config.health.timeout))
         except httpx.HTTPError:
             return None
+        return None if load is None else load.running + load.waiting

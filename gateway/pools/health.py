@@ -1,42 +1,49 @@
-"""Polls a pool's workers: ready means that `/health` is well, the model is listed, and what it can do was asked.
+"""Watches a pool's workers: what makes one ready, what takes it out, what brings it back, and how busy it is.
 
-A task a poll, over httpx; the streaming path never waits for it. A worker is taken out only after several failures
-in a row, and comes back with one success.
+Ready means: `/health` is well, the model is listed, a canary generation has passed, and what it can do was asked. A
+task a poll, over httpx; the streaming path never waits for it. Loading and compiling may take half an hour and trip
+nothing: a worker that warms up is only not chosen yet.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from time import monotonic
 
 import httpx
+import msgspec
 import structlog
 
 from gateway.config import EngineKind
-from gateway.pools.asking import asker
+from gateway.engines.capabilities import fields_of
+from gateway.pools.asking import asker, asking_client
+from gateway.pools.canary import canary
 from gateway.pools.pool import Pool
-from gateway.pools.worker import State, Worker
+from gateway.pools.roster import Cause
+from gateway.pools.states import State
+from gateway.pools.verdict import NEUTRAL, SUCCESS, Kind, Verdict
+from gateway.pools.worker import Worker
 
 log = structlog.get_logger("thinkgate.health")
 
 PROBE_PATIENCE = 60.0
 """Seconds a worker may take to answer what it can do: it may have to generate its first token for that."""
 
+_HEALTH_PATHS = {EngineKind.SGLANG: ("/ready", "/health"), EngineKind.OPENAI: ()}
+"""SGLang's /health generates a token, and takes a second or twenty; releases without /ready answer it with 404."""
+
 _CHECKS_MODEL = frozenset({EngineKind.VLLM, EngineKind.SGLANG})
 """Engines that list the model under the name they are asked for. llama-server lists a file and answers to any name."""
 
 
 class HealthWatch:
-    """Keeps the states of one pool's workers; `on_change` is called after every transition."""
+    """Keeps the states and the loads of one pool's workers."""
 
-    def __init__(self, pool: Pool, on_change: Callable[[Pool, Worker], None]) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._on_change = on_change
-        health = pool.config.health
-        self._client = httpx.AsyncClient(
-            timeout=health.timeout, headers=pool.headers, verify=pool.config.tls_verify, trust_env=False
-        )
+        self._health = pool.config.health
+        told = self._health.canary
+        self._has_canary = pool.config.engine is not EngineKind.OPENAI if told is None else told
+        self._client = asking_client(pool.config, pool.headers)
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -47,28 +54,87 @@ class HealthWatch:
                     poll = polls.get(worker)
                     if poll is not None and not poll.done():
                         continue  # a slow worker waits for itself only
-                    if poll is not None:
-                        poll.result()
-                    polls[worker] = asyncio.create_task(self._poll(worker))
-                await asyncio.sleep(self._pool.config.health.interval)
+                    polls[worker] = asyncio.create_task(self.look(worker))
+                for worker in polls.keys() - set(self._pool.workers):
+                    polls.pop(worker).cancel()
+                await asyncio.sleep(self._health.interval)
         finally:
             for poll in polls.values():
                 poll.cancel()
             await asyncio.gather(*polls.values(), return_exceptions=True)
             await self._client.aclose()
 
-    async def _poll(self, worker: Worker) -> None:
-        problem = await self._problem(worker)
-        if problem is None and worker.capabilities is None:
-            await self._probe(worker)
-        if problem is None:
-            worker.failures = 0
-            self._move(worker, State.READY, "ready")
-            await self._count_strangers(worker)
+    async def look(self, worker: Worker) -> None:
+        """One poll, and what follows from it. What nobody has thought of ends neither this watch nor the gateway."""
+        try:
+            await self._look(worker)
+        except Exception as error:
+            log.exception("a worker cannot be checked", pool=self._pool.name, worker=worker.name)
+            self._note_problem(worker, f"it cannot be checked ({type(error).__name__})", answers=True)
+
+    async def _look(self, worker: Worker) -> None:
+        if worker.state in {State.DRAINING, State.GONE}:
             return
+        answers, problem = await self._problem(worker)
+        if problem is not None:
+            self._note_problem(worker, problem, answers=answers)
+            return
+        worker.failures = 0
+        if not worker.is_ready:
+            await self._take_in(worker)
+        if worker.is_ready:
+            await self._measure(worker)
+
+    def _note_problem(self, worker: Worker, problem: str, *, answers: bool) -> None:
+        pool, now = self._pool, self._pool.clock()
         worker.failures += 1
-        if worker.state is not State.READY or worker.failures >= self._pool.config.health.failures:
-            self._move(worker, State.DOWN, problem)
+        if worker.is_ready:
+            if worker.failures >= self._health.failures:
+                pool.eject(worker, Cause.HEALTH, problem, now)
+            return
+        pool.move(worker, State.WARMING if answers and worker.state is State.PENDING else worker.state, problem)
+        self._give_up_if_late(worker, problem)
+
+    def _give_up_if_late(self, worker: Worker, problem: str) -> None:
+        """One that has not become ready in all its time is shown as ejected; it is looked at all the same."""
+        now = self._pool.clock()
+        if worker.state in {State.PENDING, State.WARMING} and now - worker.life.since >= self._health.warm_up:
+            reason = f"not ready within {self._health.warm_up:g} s: {problem}"
+            self._pool.eject(worker, Cause.WARM_UP, reason, now)
+
+    async def _take_in(self, worker: Worker) -> None:
+        """From wherever it is to ready, if it can generate."""
+        pool = self._pool
+        if worker.state is State.EJECTED and pool.clock() < worker.ejected_until:
+            return
+        pool.move(worker, State.WARMING, "it answers, and has to generate a few tokens")
+        if not worker.breaker.half_open(pool.clock()):
+            return
+        problem = await self._canary(worker) if self._has_canary else None
+        if problem is not None:
+            pool.move(worker, State.WARMING, problem)
+            self._give_up_if_late(worker, problem)
+            return
+        if worker.capabilities is None:
+            await self._probe(worker)
+        worker.floods = 0
+        pool.move(worker, State.READY, "ready")
+
+    async def _canary(self, worker: Worker) -> str | None:
+        """Its verdict is the breaker's probe. It may take as long as a client's first token may."""
+        stamp = worker.breaker.take()
+        verdict = NEUTRAL
+        try:
+            ask = asker(self._client, worker, self._pool.config.timeouts.first_token)
+            problem = await canary(ask, self._pool.dialect, self._pool.profile)
+            verdict = SUCCESS if problem is None else Verdict(Kind.FAILURE)
+        except httpx.HTTPError as error:
+            problem = f"a generation is not answered ({type(error).__name__})"
+            verdict = Verdict(Kind.FAILURE)
+        finally:
+            is_held_against_it = worker.breaker.is_open or verdict.kind is Kind.SUCCESS
+            worker.breaker.note(verdict if is_held_against_it else NEUTRAL, stamp, self._pool.clock())
+        return problem
 
     async def _probe(self, worker: Worker) -> None:
         """Ask what it can do. No answer is no verdict: it may serve, and is asked again at the next poll."""
@@ -82,52 +148,53 @@ class HealthWatch:
         worker.capabilities = found
         log.info("capabilities", pool=self._pool.name, worker=worker.name, **found.shown)
 
-    async def _count_strangers(self, worker: Worker) -> None:
-        """What it runs for others, seen while nothing of ours is on its way out."""
+    async def _measure(self, worker: Worker) -> None:
+        """How busy it is; and what it runs for others, seen while nothing of ours is on its way out."""
+        if worker.capabilities is None:
+            await self._probe(worker)
         try:
-            running = await self._pool.dialect.running(asker(self._client, worker, self._pool.config.health.timeout))
+            load = await self._pool.dialect.load(asker(self._client, worker, self._health.timeout))
         except httpx.HTTPError:
             return
-        if running is not None and not worker.leaving:
-            worker.strangers = max(0, running - worker.in_flight)
+        if load is None:
+            return
+        worker.gauge.note(load, self._pool.clock())
+        if not worker.leaving:
+            worker.strangers = max(0, load.running + load.waiting - worker.in_flight)
 
-    async def _problem(self, worker: Worker) -> str | None:
-        """Why the worker cannot serve, None if it can."""
+    async def _problem(self, worker: Worker) -> tuple[bool, str | None]:
+        """Does anybody answer there at all, and why the worker cannot serve, None if it can."""
         engine = self._pool.config.engine
+        ask = asker(self._client, worker, self._health.timeout)
         try:
-            if engine is not EngineKind.OPENAI:
-                answer = await self._client.get(f"{worker.url}/health")
-                if answer.status_code != 200:
-                    return f"/health answers {answer.status_code}"
-            answer = await self._client.get(f"{worker.url}/v1/models")
-            if answer.status_code != 200:
-                return f"/v1/models answers {answer.status_code}"
-            if engine in _CHECKS_MODEL and self._pool.profile.model not in _listed(answer):
-                return f"the model {self._pool.profile.model!r} is not listed"
+            for path in _HEALTH_PATHS.get(engine, ("/health",)):
+                status, _ = await ask("GET", path, None)
+                if status == 404 and path != "/health":
+                    continue
+                if status != 200:
+                    return True, f"{path} answers {status}"
+                break
+            status, body = await ask("GET", "/v1/models", None)
+            if status != 200:
+                return True, f"/v1/models answers {status}"
+            if engine in _CHECKS_MODEL and self._pool.profile.model not in _listed(body):
+                return True, f"the model {self._pool.profile.model!r} is not listed"
         except httpx.TimeoutException:
-            return "it does not answer in time"
+            return False, "it does not answer in time"
         except httpx.ConnectError:
-            return "it refuses connections"
+            return False, "it refuses connections"
         except httpx.HTTPError as error:
-            return f"its answer is broken ({type(error).__name__})"
-        return None
-
-    def _move(self, worker: Worker, state: State, reason: str) -> None:
-        if worker.state is state:
-            worker.reason = reason
-            return
-        if worker.state is State.SICK and state is State.READY and monotonic() < worker.sick_until:
-            return
-        before, worker.state = worker.state, state
-        worker.reason = reason
-        self._pool.note_state()
-        log.info("worker", pool=self._pool.name, worker=worker.name, was=before, now=state, reason=reason)
-        self._on_change(self._pool, worker)
+            return False, f"its answer is broken ({type(error).__name__})"
+        return True, None
 
 
-def _listed(answer: httpx.Response) -> set[str]:
+def _listed(body: bytes) -> set[str]:
+    entries = fields_of(200, body).get("data")
     try:
-        entries = answer.json()["data"]
-        return {entry["id"] for entry in entries}
-    except (ValueError, KeyError, TypeError):
+        return {entry.id for entry in msgspec.convert(entries, list[_Card])}
+    except msgspec.ValidationError:
         return set()
+
+
+class _Card(msgspec.Struct):
+    id: str

@@ -1,40 +1,36 @@
-"""The workers of one model, and which of them serves the next leg."""
+"""What a pool's model and workers can do about a request: how its thinking is held, how it goes on, how long it may.
+
+Who the workers are and which is chosen is `roster`'s.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from time import monotonic
 from typing import Any
 
 import structlog
 
 from budgets import ClassCaps, Deadlines, How, Policy
 from gateway.config import Pool as PoolConfig
-from gateway.edge.errors import ApiError, not_ready
 from gateway.edge.hygiene import hygiene_for
 from gateway.engines import DIALECTS, Dialect, Profile
 from gateway.engines.capabilities import Path
-from gateway.pools.worker import State, Worker, connect
+from gateway.pools.roster import Roster
+from gateway.pools.worker import Worker
 from parsers import Format, detect, lookup
 
 log = structlog.get_logger("thinkgate.pool")
-
-FLOODS_OF_THE_SICK = 2
-SICK_FOR = 60.0
-"""Seconds after which a sick worker is tried again."""
 
 CHARACTERS_A_TOKEN = 4
 """Of the gateway's own phrases, where a worker does not count them."""
 
 
-class Pool:
-    """Round robin over the workers that are ready."""
+class Pool(Roster):
+    """A model's workers, and what can be asked of the model."""
 
     def __init__(self, name: str, config: PoolConfig, own_formats: Mapping[str, Format] | None = None) -> None:
-        self.name = name
-        self.config = config
+        super().__init__(name, config)
         self.dialect: Dialect = DIALECTS[config.engine]
         upstream = config.upstream_model or config.model
         self.profile = Profile(
@@ -43,22 +39,8 @@ class Pool:
             rules=hygiene_for(upstream, config.hygiene),
             engine_splits=config.engine_splits,
         )
-        self.departed = asyncio.Event()
-        """Set when a leg has left one of the workers before its end."""
-        self.workers: list[Worker] = [self._connect(_short(url), url) for url in config.workers]
-        self.problem = ""
-        """Why there can be no worker at all; for the embedded engine, which may be missing or given up."""
-        self.on_state: Callable[[Pool, Worker], None] = _nobody
-        """Is told of a change of state that no health check has seen."""
-        self.on_flood: Callable[[Pool, Worker], None] = _nobody
-        self._turn = 0
         self._caps = ClassCaps(**config.thinking.caps.model_dump())
         self._deadlines = _deadlines(config)
-        self._got_ready = asyncio.Event()
-
-    @property
-    def is_ready(self) -> bool:
-        return any(worker.is_ready for worker in self.workers)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -132,88 +114,11 @@ class Pool:
             worker.has_overrun = True
             log.warning("native cap not honoured, cutting from now on", pool=self.name, worker=worker.name)
 
-    def note_flood(self, worker: Worker) -> None:
-        """It said nothing but one character. Once may be the prompt's doing: it is only not the first to be chosen.
-        Twice in a row it is left alone for a while, unless it is the last that is ready."""
-        worker.floods += 1
-        self.on_flood(self, worker)
-        log.warning("a flood from the first token on", pool=self.name, worker=worker.name, in_a_row=worker.floods)
-        if worker.floods >= FLOODS_OF_THE_SICK and sum(one.is_ready for one in self.workers) > 1:
-            worker.sick_until = monotonic() + SICK_FOR
-            worker.state, worker.reason = State.SICK, "it generates nothing but one character"
-            self.note_state()
-            self.on_state(self, worker)
-
-    def note_well(self, worker: Worker) -> None:
-        """It has generated something sensible."""
-        worker.floods = 0
-
-    def adopt(self, name: str, url: str) -> None:
-        """Take in a worker that is not in the config: the embedded engine's, once it listens."""
-        self.close()
-        self.workers = [self._connect(name, url)]
-
-    def _connect(self, name: str, url: str) -> Worker:
-        worker = connect(name, url, self.config)
-        worker.departed = self.departed
-        return worker
-
-    def note_state(self) -> None:
-        """A worker's state has changed."""
-        if self.is_ready:
-            self._got_ready.set()
-        else:
-            self._got_ready.clear()
-
-    async def wait_ready(self, patience: float) -> None:
-        """Until a worker is ready, `patience` seconds at most. Raises ApiError (503); at once where none can come."""
-        if self.is_ready:
-            return
-        if self.problem or not patience:
-            raise self.unavailable()
-        try:
-            async with asyncio.timeout(patience):
-                await self._got_ready.wait()
-        except TimeoutError:
-            raise self.unavailable() from None
-
-    def pick(self, tried: Collection[Worker] = (), fits: Callable[[Worker], bool] | None = None) -> Worker:
-        """The next ready worker: one not yet tried, one that fits, one whose aborted legs are gone, if there is any.
-        Raises ApiError (503)."""
-        ready = [worker for worker in self.workers if worker.is_ready]
-        fresh = [worker for worker in ready if worker not in tried] or ready
-        if fits is not None:
-            fresh = [worker for worker in fresh if fits(worker)] or fresh
-        fresh = [worker for worker in fresh if not worker.floods] or fresh
-        fresh = [worker for worker in fresh if not worker.leaving] or fresh
-        if not fresh:
-            raise self.unavailable()
-        self._turn += 1
-        return fresh[self._turn % len(fresh)]
-
-    def unavailable(self) -> ApiError:
-        reasons = (
-            self.problem or "; ".join(sorted({worker.reason for worker in self.workers})) or "it is still starting"
-        )
-        return not_ready(f"No worker of the pool {self.name!r} is ready: {reasons}.")
-
-    def close(self) -> None:
-        for worker in self.workers:
-            worker.client.close()
-
-
-def _nobody(pool: Pool, worker: Worker) -> None:
-    """Where nobody listens."""
-
 
 def _format_of(name: str | None, model: str, own: Mapping[str, Format]) -> Format:
     if name is None:
         return detect(model)
     return own.get(name) or lookup(name)
-
-
-def _short(url: str) -> str:
-    return url.split("://", 1)[-1]
 
 
 def _deadlines(config: PoolConfig) -> Deadlines:

@@ -1,80 +1,125 @@
-"""One engine URL as the gateway knows it: whether it may be chosen, how busy we keep it, and its connections."""
+"""One engine URL as the gateway knows it: its state, its load, its breaker, its connections.
+
+Holds and counts; what follows from it (who is chosen, who is ejected) is the roster's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from enum import StrEnum
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from gateway.config import Pool as PoolConfig
 from gateway.engines.capabilities import Capabilities
+from gateway.pools.breaker import Breaker
+from gateway.pools.pressure import Gauge
+from gateway.pools.states import Life, State
+from gateway.pools.stride import Stride
+from gateway.pools.verdict import Verdict
 from gateway.upstream import Client, PooledClient
 
 
-class State(StrEnum):
-    PENDING = "pending"
-    """Not seen yet."""
-    READY = "ready"
-    SICK = "sick"
-    """Answers its health checks and generates nonsense; left alone for a while."""
-    DOWN = "down"
-    """Was seen, or never came, and does not answer its health checks now."""
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One leg's place on a worker: the KV tokens it was taken for, and the breaker's generation it began in."""
+
+    tokens: int
+    stamp: int
 
 
 class Worker:
-    """Mutable on the event loop only. Legs of this gateway are `in_flight` while they run, and `leaving` from their
+    """Mutable on the event loop only. Legs of this gateway are in its `gauge` while they run, and `leaving` from their
     abort until the engine runs them no more; `strangers` are the requests of others it was last seen to run."""
 
     __slots__ = (
+        "breaker",
         "capabilities",
         "client",
         "departed",
+        "ejected_until",
         "failures",
         "floods",
+        "gauge",
         "has_overrun",
-        "in_flight",
         "leaving",
+        "life",
         "name",
-        "reason",
-        "sick_until",
-        "state",
+        "on_verdict",
+        "pause_is_told",
+        "paused_until",
+        "shunned_until",
         "strangers",
+        "stride",
         "url",
+        "weight",
     )
 
-    def __init__(self, name: str, url: str, client: Client) -> None:
+    def __init__(self, name: str, url: str, client: Client, *, weight: float = 1.0, now: float = 0.0) -> None:
         self.name = name
         self.url = url
         self.client = client
-        self.state = State.PENDING
-        self.reason = "not checked yet"
+        self.weight = weight
+        """How much of the load it takes, compared with others of its pool."""
+        self.life = Life(now)
+        self.gauge = Gauge()
+        self.breaker = Breaker()
+        self.stride = Stride()
         self.failures = 0
-        self.in_flight = 0
+        """Health checks failed in a row."""
         self.leaving = 0
         self.strangers = 0
         self.floods = 0
         """Generations in a row that were one character from the first token on."""
-        self.sick_until = 0.0
+        self.shunned_until = 0.0
+        """Until when it is not the first to be chosen, after such a one."""
+        self.ejected_until = 0.0
+        """When it may come back, once it is ejected."""
+        self.paused_until = 0.0
+        self.pause_is_told = False
+        """Did the engine itself say how long it wants to be left alone? Then nobody asks it before."""
         self.departed: asyncio.Event | None = None
         """Set when a leg leaves, for whoever watches."""
+        self.on_verdict: Callable[[Worker, Verdict, int], None] | None = None
+        """Is told what came of each leg, and the stamp it began with."""
         self.capabilities: Capabilities | None = None
         """What it can do, once it was asked."""
         self.has_overrun = False
         """Was it seen not to keep to a cap it was told? It is not told one again."""
 
-    def let_go(self, *, aborted: bool) -> None:
-        """A leg is over. One that was aborted is not gone before the engine says so."""
-        self.in_flight -= 1
-        if aborted and self.departed is not None:
-            self.leaving += 1
-            self.departed.set()
+    @property
+    def state(self) -> State:
+        return self.life.state
+
+    @property
+    def reason(self) -> str:
+        return self.life.reason
 
     @property
     def is_ready(self) -> bool:
-        return self.state is State.READY
+        return self.life.state is State.READY
+
+    @property
+    def in_flight(self) -> int:
+        """Legs of this gateway that run there."""
+        return self.gauge.legs
+
+    def seat(self, tokens: int = 0) -> Seat:
+        """A leg begins; `tokens` as `pressure.tokens_of` a call."""
+        self.gauge.begin(tokens)
+        return Seat(tokens, self.breaker.take())
+
+    def let_go(self, seat: Seat, verdict: Verdict, *, aborted: bool) -> None:
+        """A leg is over, and this is what came of it. One that was aborted is not gone before the engine says so."""
+        self.gauge.end(seat.tokens)
+        if aborted and self.departed is not None:
+            self.leaving += 1
+            self.departed.set()
+        if self.on_verdict is not None:
+            self.on_verdict(self, verdict, seat.stamp)
 
 
-def connect(name: str, url: str, config: PoolConfig) -> Worker:
+def connect(name: str, url: str, config: PoolConfig, now: float) -> Worker:
     """A worker with a client of its own, patient as its pool says."""
     client = PooledClient(
         url,
@@ -83,7 +128,7 @@ def connect(name: str, url: str, config: PoolConfig) -> Worker:
         limit=config.max_connections,
         tls=_tls(config) if url.startswith("https://") else None,
     )
-    return Worker(name, url, client)
+    return Worker(name, url, client, weight=config.weights.get(url, 1.0), now=now)
 
 
 def _tls(config: PoolConfig) -> ssl.SSLContext:

@@ -174,7 +174,7 @@ class TestEveryEngine:
     async def test_a_failure_of_the_second_leg_is_an_error(self, served: Gateway, model: str, double: Double) -> None:
         key = f"second-{model}"
         told = await stream(served.url, chat(model, key, body={"thinking_budget": CAP}, **LONG, eof_after=400))
-        assert len(double.of(key)) == 2
+        assert len(double.of(key)) >= 2
         assert len(told.errors) == 1
         assert not told.done
 

@@ -8,7 +8,7 @@ import pytest
 from tenacity import wait_fixed
 
 from gateway import launch
-from gateway.config import Timeouts
+from gateway.config import EngineKind, Timeouts
 from gateway.deltas import Delta
 from gateway.ledger import EndedBy, Outcome
 from gateway.upstream import End, UpstreamError, UpstreamFault
@@ -78,7 +78,9 @@ class TestRetries:
 
     @pytest.mark.parametrize("trouble", [BROKEN, b'data: {"error": "boom"}\n\n', DONE, b"data: {\n\n"])
     async def test_after_the_first_text_nothing_is_asked_again(self, trouble: bytes | UpstreamError) -> None:
-        bench = Bench(*([stream(ROLE, thoughts("hm"), trouble), answer("late")] for _ in range(2)))
+        """By an engine that cannot go on from what was said; the others are asked to do just that."""
+        scripts = ([stream(ROLE, thoughts("hm"), trouble), answer("late")] for _ in range(2))
+        bench = Bench(*scripts, engine=EngineKind.OPENAI)
         entry = await bench.fly()
         assert sum(len(client.asked) for client in bench.clients) == 1
         assert bench.said(Field.REASONING) == "hm"

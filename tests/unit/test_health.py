@@ -16,6 +16,8 @@ from gateway.config import Pool as PoolConfig
 from gateway.engines.capabilities import Capabilities, Path
 from gateway.pools import Pool, State, Worker
 from gateway.pools.health import HealthWatch
+from gateway.pools.roster import Cause
+from gateway.pools.verdict import Verdict
 from tests.rawengine import until
 
 
@@ -23,7 +25,11 @@ class Stub:
     """Answers by path with (status, body); a path that is missing closes the connection."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, tuple[int, Any]] = {"/health": (200, {}), "/v1/models": (200, {"data": [{"id": "m"}]})}
+        self.answers: dict[str, tuple[int, Any]] = {
+            "/health": (200, {}),
+            "/v1/models": (200, {"data": [{"id": "m"}]}),
+            "/v1/chat/completions": (200, GENERATED),
+        }
         self.seen: list[str] = []
         self.keys: set[str] = set()
         self.writers: set[asyncio.StreamWriter] = set()
@@ -51,18 +57,41 @@ class Stub:
             writer.transport.abort()
 
 
+GENERATED = b'data: {"choices":[{"delta":{"content":"Hello"},"finish_reason":"length"}]}\n\ndata: [DONE]\n\n'
+
+
+class Moves:
+    """A listener that keeps the states workers went to, and why they were ejected."""
+
+    def __init__(self) -> None:
+        self.states: list[State] = []
+        self.causes: list[Cause] = []
+
+    def moved(self, pool: str, worker: Worker) -> None:
+        self.states.append(worker.state)
+
+    def ejected(self, pool: str, worker: Worker, cause: Cause) -> None:
+        self.causes.append(cause)
+
+    def judged(self, pool: str, worker: Worker, verdict: Verdict) -> None: ...
+    def flooded(self, pool: str, worker: Worker) -> None: ...
+    def retry_refused(self, pool: str) -> None: ...
+    def removed(self, pool: str, worker: Worker) -> None: ...
+
+
 @asynccontextmanager
 async def watched(
     engine: EngineKind = EngineKind.VLLM, *, failures: int = 3, **fields: Any
-) -> AsyncGenerator[tuple[Stub, Worker, list[State]]]:
+) -> AsyncGenerator[tuple[Stub, Worker, Moves]]:
     """A stub, the worker over it, and the states it went to, while a watch polls every few milliseconds."""
     stub = Stub()
     server = await asyncio.start_server(stub.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     health = Health(interval=0.005, timeout=2, failures=failures)
     pool = Pool("p", PoolConfig(model="m", engine=engine, workers=(url,), health=health, **fields))
-    moves: list[State] = []
-    watch = asyncio.create_task(HealthWatch(pool, lambda _, worker: moves.append(worker.state)).run())
+    moves = Moves()
+    pool.listener = moves
+    watch = asyncio.create_task(HealthWatch(pool).run())
     try:
         yield stub, pool.workers[0], moves
     finally:
@@ -79,10 +108,10 @@ async def test_a_worker_that_answers_and_lists_the_model_is_ready() -> None:
     async with watched(api_key=SecretStr("sk-1")) as (stub, worker, moves):
         assert (worker.state, worker.is_ready) == (State.PENDING, False)
         await until(lambda: worker.is_ready)
-        assert stub.seen[:2] == ["/health", "/v1/models"]
+        assert stub.seen[:3] == ["/health", "/v1/models", "/v1/chat/completions"]
         assert {key.partition(": ")[2] for key in stub.keys} == {"Bearer sk-1"}
         await until(lambda: len(stub.seen) >= 6)
-        assert moves == [State.READY], "a state that stays is not told again"
+        assert moves.states == [State.WARMING, State.READY], "a state that stays is not told again"
 
 
 @pytest.mark.parametrize(
@@ -98,16 +127,16 @@ async def test_a_worker_that_answers_and_lists_the_model_is_ready() -> None:
         ("/v1/models", (200, None), "the model 'm' is not listed"),
     ],
 )
-async def test_a_worker_that_never_was_ready_is_down_at_once_and_says_why(
+async def test_a_worker_that_answers_but_is_not_ready_warms_up_and_says_why(
     path: str, answer: tuple[int, Any], reason: str
 ) -> None:
     async with watched() as (stub, worker, moves):
         stub.answers[path] = answer
-        await until(lambda: worker.state is State.DOWN)
-        assert (worker.reason, moves) == (reason, [State.DOWN])
+        await until(lambda: worker.state is State.WARMING and worker.failures >= 3)
+        assert (worker.reason, moves.states) == (reason, [State.WARMING])
         stub.answers = Stub().answers
         await until(lambda: worker.is_ready)
-        assert moves == [State.DOWN, State.READY], "one success brings it back"
+        assert moves.states == [State.WARMING, State.READY]
 
 
 async def test_a_ready_worker_is_taken_out_only_after_several_failures_in_a_row() -> None:
@@ -116,12 +145,15 @@ async def test_a_ready_worker_is_taken_out_only_after_several_failures_in_a_row(
         del stub.answers["/health"]
         await until(lambda: worker.failures >= 1)
         assert worker.is_ready
-        await until(lambda: worker.state is State.DOWN)
-        assert worker.failures >= 3
+        await until(lambda: worker.state is State.EJECTED)
+        assert (worker.failures, moves.causes) == (3, [Cause.HEALTH])
         assert worker.reason == "its answer is broken (RemoteProtocolError)"
         stub.answers = Stub().answers
         await until(lambda: worker.is_ready)
-        assert (worker.failures, moves) == (0, [State.READY, State.DOWN, State.READY])
+        assert worker.failures == 0
+        assert moves.states[-3:] == [State.EJECTED, State.WARMING, State.READY], (
+            "one success and a canary bring it back"
+        )
 
 
 async def test_failures_that_are_not_in_a_row_do_not_count() -> None:
@@ -132,7 +164,7 @@ async def test_failures_that_are_not_in_a_row_do_not_count() -> None:
             await until(lambda: worker.failures >= 2)
             stub.answers["/health"] = (200, {})
             await until(lambda: worker.failures == 0)
-        assert moves == [State.READY]
+        assert moves.states == [State.WARMING, State.READY]
 
 
 async def test_llama_server_lists_a_file_and_a_hosted_api_has_no_health() -> None:
@@ -147,8 +179,8 @@ async def test_llama_server_lists_a_file_and_a_hosted_api_has_no_health() -> Non
 async def test_nobody_listens() -> None:
     async with watched() as (stub, worker, moves):
         stub.answers = {}
-        await until(lambda: worker.state is State.DOWN)
-        assert moves == [State.DOWN]
+        await until(lambda: worker.failures >= 3)
+        assert (worker.state, moves.states) == (State.PENDING, []), "it was never seen"
 
 
 async def test_a_probe_without_an_answer_is_no_verdict_and_is_tried_again() -> None:
@@ -179,7 +211,7 @@ async def test_a_worker_that_is_slow_to_answer_holds_up_no_other() -> None:
     urls = tuple(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in (slow, quick))
     health = Health(interval=0.005, timeout=60)
     pool = Pool("p", PoolConfig(model="m", engine=EngineKind.VLLM, workers=urls, health=health))
-    watch = asyncio.create_task(HealthWatch(pool, lambda *_: None).run())
+    watch = asyncio.create_task(HealthWatch(pool).run())
     try:
         await until(lambda: pool.workers[1].is_ready and stub.seen.count("/health") >= 3)
         assert pool.workers[0].state is State.PENDING

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.ledger import Entry, Ledger, Outcome
 from gateway.observe.metrics import Metrics
 
-NAME = re.compile(r"^thinkgate_[a-z_]+(_total|_seconds|_ready|_in_flight)$")
+NAME = re.compile(r"^thinkgate_[a-z_]+(_total|_seconds|_ready|_in_flight|_ratio)$")
 LABELS = {
     "pool",
     "action",
@@ -21,6 +21,8 @@ LABELS = {
     "by",
     "tier",
     "worker",
+    "cause",
+    "verdict",
     "state",
     "status",
     "le",

@@ -16,6 +16,8 @@ from gateway.config import Pool as PoolConfig
 from gateway.edge.errors import ApiError
 from gateway.engines.capabilities import Capabilities, Path
 from gateway.pools import Pool, Registry, State
+from gateway.pools.roster import Cause
+from tests.scripted import make_ready
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 IDS = frozenset({Path.IDS})
@@ -28,13 +30,13 @@ def config(engine: EngineKind = EngineKind.VLLM, workers: int = 3, **fields: Any
 
 def pool(ready: int = 3, **fields: Any) -> Pool:
     found = Pool("p", config(**fields))
-    for worker in found.workers[:ready]:
-        worker.state = State.READY
+    if ready:
+        make_ready(found, *found.workers[:ready])
     return found
 
 
 def test_workers_take_turns() -> None:
-    found = pool()
+    found = pool(selection="rotation")
     picked = [found.pick().name for _ in range(9)]
     assert set(Counter(picked).values()) == {3}
     assert all(one != other for one, other in pairwise(picked))
@@ -50,12 +52,12 @@ def test_a_worker_already_tried_is_picked_only_when_there_is_no_other() -> None:
     found = pool()
     tried = found.workers[:2]
     assert {found.pick(tried).name for _ in range(5)} == {"w2:8000"}
-    assert {found.pick(found.workers).name for _ in range(3)} == {"w0:8000", "w1:8000", "w2:8000"}
+    assert {found.pick(found.workers).name for _ in range(60)} == {"w0:8000", "w1:8000", "w2:8000"}
 
 
 def test_where_nobody_is_ready_the_error_says_why() -> None:
     found = pool(ready=0, workers=2)
-    found.workers[0].reason = "ConnectError"
+    found.move(found.workers[0], State.WARMING, "ConnectError")
     assert not found.is_ready
     with pytest.raises(ApiError) as caught:
         found.pick()
@@ -152,11 +154,9 @@ async def test_a_request_waits_a_little_for_a_worker() -> None:
     found = pool(ready=0)
     waiting = asyncio.create_task(found.wait_ready(60))
     await asyncio.sleep(0)
-    found.workers[0].state = State.READY
-    found.note_state()
+    make_ready(found, found.workers[0])
     await waiting
-    found.workers[0].state = State.DOWN
-    found.note_state()
+    found.eject(found.workers[0], Cause.HEALTH, "it refuses connections", 0.0)
     for patience in (0, 0.001):
         with pytest.raises(ApiError) as refused:
             await found.wait_ready(patience)

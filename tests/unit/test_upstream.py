@@ -218,3 +218,16 @@ async def test_tls_is_spoken_and_verified(certificate: tuple[Path, Path]) -> Non
             assert len([peer for peer in served.peers if peer.heads]) == 1
         async with client(served, tls=ssl.create_default_context()) as pooled:
             assert (await fails(pooled)).fault is UpstreamFault.CONNECT
+
+
+async def test_an_endless_head_is_an_error_and_not_a_full_memory() -> None:
+    async def endless(peer: Peer) -> None:
+        await peer.request()
+        peer.writer.write(b"HTTP/1.1 200 OK\r\nx: ")
+        while True:
+            peer.writer.write(b"x" * 65_536)
+            await peer.writer.drain()
+
+    async with engine(endless) as served, client(served) as pooled:
+        with pytest.raises(UpstreamError, match="longer than 65536 bytes"):
+            await pooled.post("/v1/x", {}, b"{}")
