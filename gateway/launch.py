@@ -98,13 +98,13 @@ class Launcher:
                 return False
             if error.is_back_pressure and (full >= FULL_WORKERS or not pool.has_other(tried, urgent=urgent)):
                 return False
-            # Where nobody listens no engine has begun: that costs nothing, and is not counted.
-            if not pool.has_other((), urgent=urgent) or not (
-                error.verdict.is_unreachable or pool.retries.take(pool.clock())
-            ):
-                pool.note_retry_refused()
-                return False
-            return True
+            # No engine works on what was never sent, or on what a dead worker has dropped: a worker's death is repaired
+            # for all who were on it. What answers with errors, or dies twice, is not asked more than the budget allows.
+            is_free = error.verdict.is_unreachable or (error.verdict.is_severed and len(tried) == 1)
+            if pool.has_other((), urgent=urgent) and (is_free or pool.retries.take(pool.clock())):
+                return True
+            pool.note_retry_refused()
+            return False
 
         try:
             return await attempt()

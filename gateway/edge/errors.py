@@ -18,6 +18,8 @@ from gateway.wire import EngineErrorBody
 MAX_RETRY_AFTER = 60
 """Seconds. OpenAI's Python SDK gives up beyond 120, its Node SDK sleeps whatever it is told."""
 
+UNREACHABLE = "engine_unreachable"
+"""The code of a connection that could not be made, or broke."""
 
 _TOO_LONG = ("maximum context length", "context length of", "available context size")
 """How vLLM, SGLang and llama-server say that a prompt does not fit."""
@@ -113,7 +115,7 @@ def engine_failed(error: UpstreamError) -> ApiError:
         return ApiError(503, str(error), "server_error", code="engine_busy", headers={"retry-after": "2"})
     if error.fault is UpstreamFault.TIMEOUT:
         return ApiError(504, str(error), "server_error", code="engine_timeout", headers={"x-should-retry": "false"})
-    return ApiError(502, f"The engine cannot be reached: {error}.", "server_error", code="engine_unreachable")
+    return ApiError(502, f"The engine cannot be reached: {error}.", "server_error", code=UNREACHABLE)
 
 
 def engine_silent(seconds: float) -> ApiError:

@@ -14,8 +14,9 @@ THRESHOLD = 5
 MEMORY = 60.0
 """Seconds after which a failure no longer counts as one of a row: legs that are cut say nothing in between."""
 
-OPEN_FOR, UNREACHABLE_FOR, LONGEST = 15.0, 2.0, 120.0
-"""Seconds it stays open the first time (less where nobody listened: a restart is soon over), then doubling."""
+OPEN_FOR, UNREACHABLE_FOR, LONGEST = 5.0, 2.0, 120.0
+"""Seconds it stays open the first time (less where nobody listened: a restart is soon over), then doubling. Short, as a
+canary finds out and not a client's request; peers wait 30 to 60 s."""
 
 
 class Breaker:

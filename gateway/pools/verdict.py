@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway.edge.errors import MAX_RETRY_AFTER, ApiError, engine_failed
+from gateway.edge.errors import MAX_RETRY_AFTER, UNREACHABLE, ApiError, engine_failed
 from gateway.upstream import UpstreamError, UpstreamFault
 
 
@@ -30,11 +30,12 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`pause`: seconds the worker asked to be left alone for, 0 if it named none. `is_unreachable`: nobody listens
-    there, so no engine has seen the request."""
+    there, so no engine has seen the request. `is_severed`: the connection broke, so no engine works on it now."""
 
     kind: Kind
     pause: float = 0.0
     is_unreachable: bool = False
+    is_severed: bool = False
 
 
 SUCCESS = Verdict(Kind.SUCCESS)
@@ -48,7 +49,7 @@ def judge(error: ApiError, headers: Mapping[str, str] | None = None) -> Verdict:
         return Verdict(Kind.BACK_PRESSURE, pause=_pause((headers or {}).get("retry-after")))
     if 400 <= error.status < 500:
         return Verdict(Kind.CLIENT)
-    return Verdict(Kind.FAILURE)
+    return Verdict(Kind.FAILURE, is_severed=error.code == UNREACHABLE)
 
 
 def judge_transport(error: UpstreamError) -> Verdict:

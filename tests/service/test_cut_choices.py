@@ -33,7 +33,7 @@ def of_choice(told: Stream, index: int, field: str) -> str:
 async def test_each_choice_is_cut_and_answered(served: Gateway, model: str, double: Double) -> None:
     key = f"choices-{model}"
     told = await stream(served.url, chat(model, key, body={"thinking_budget": CAP, "n": 3}, **LONG))
-    legs = double.of(key)
+    legs = [await double.wait_end(leg) for leg in double.of(key)]
     assert len(legs) == 6
     assert all("n" not in leg.json for leg in legs)
     assert {leg.end for leg in legs} == {End.ABORTED, End.FINISHED}

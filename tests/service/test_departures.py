@@ -79,6 +79,7 @@ async def test_one_that_seems_to_run_on_is_not_the_first_to_be_chosen(
     try:
         while not any(one.key.startswith("lingers-") for one in busy.generations):
             await leave_in_mid_thought(served, name, f"lingers-{name}-{len(other.generations)}")
+        await until_leaving(served, name, 1)
         for number in range(4):
             assert_complete(await stream(served.url, chat(name, f"next-{name}-{number}")), f"next-{name}-{number}")
             assert other.of(f"next-{name}-{number}")

@@ -150,7 +150,7 @@ async def test_three_launches_at_most() -> None:
 
 async def test_an_outage_is_not_multiplied() -> None:
     """Repeats are a share of the traffic; beyond it a failure is told at once."""
-    bench = Bench([BROKEN] * 200, [BROKEN] * 200)
+    bench = Bench(*([refusal(500) for _ in range(200)] for _ in range(2)))
     for _ in range(60):
         with pytest.raises(LegFailed):
             await bench.launch()
@@ -160,6 +160,14 @@ async def test_an_outage_is_not_multiplied() -> None:
     with pytest.raises(LegFailed):
         await bench.launch()
     assert sum(bench.asked) == before + 3, "ten seconds later it may repeat again"
+
+
+async def test_a_workers_death_is_repaired_for_all_who_were_on_it() -> None:
+    """No engine works on what a dead worker has dropped: that is no multiplication, however many they are."""
+    bench = Bench([fine() for _ in range(100)], [BROKEN] * 100)
+    for _ in range(100):
+        await bench.launch()
+    assert bench.asked[0] == 100
 
 
 async def test_no_other_try_where_no_time_is_left() -> None:

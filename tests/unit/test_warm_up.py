@@ -161,7 +161,7 @@ async def test_a_worker_that_fails_comes_back_by_one_canary_after_its_time() -> 
         fleet.pool.judge(fleet.worker, Verdict(Kind.FAILURE), fleet.worker.breaker.take())
     assert (fleet.worker.state, fleet.moves.causes) == (State.EJECTED, [Cause.FAILURES])
     before = fleet.seen["/v1/chat/completions"]
-    await fleet.live(14)
+    await fleet.live(4)
     assert (fleet.worker.state, fleet.seen["/v1/chat/completions"]) == (State.EJECTED, before), "its time is not over"
     fleet.answers["/v1/chat/completions"] = 500
     await fleet.live(10)
