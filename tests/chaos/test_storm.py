@@ -16,7 +16,7 @@ from tests.doubles.llamaserver import LlamaDouble
 from tests.doubles.server import Host
 from tests.doubles.sglang import SglangDouble
 from tests.doubles.vllm import VllmDouble
-from tests.harness import LOOK_AGAIN, Gateway, config, pool
+from tests.harness import Gateway, config, pool
 from tests.service.talk import assert_complete, assert_error, chat, post, socket_to, stream
 
 FLIGHTS = 200
@@ -109,11 +109,6 @@ async def test_idle_connections_are_closed_by_the_gateway_first(served: Gateway,
     )
 
 
-async def _until_busy(most_busy: Callable[[], Double]) -> None:
-    while len([one for one in most_busy().active if one.tokens]) < 5:
-        await asyncio.sleep(LOOK_AGAIN)
-
-
 async def test_a_replica_that_dies_takes_only_its_own_streams(served: Gateway, replicas: list[Double]) -> None:
     """And not one token of them: all go on elsewhere. New requests do not notice."""
 
@@ -121,12 +116,18 @@ async def test_a_replica_that_dies_takes_only_its_own_streams(served: Gateway, r
         told = await stream(served.url, chat("v-model", f"dies-{n}", think=60, delay_ms=5))
         assert_complete(told, f"dies-{n}", think=60)
 
-    def most_busy() -> Double:
-        return max(replicas[:2], key=lambda double: len([one for one in double.active if one.tokens]))
+    def talking(double: Double) -> int:
+        return len([one for one in double.active if one.tokens])
 
     flights = [asyncio.create_task(long(n)) for n in range(20)]
-    await replicas[0].host.wait(_until_busy(most_busy))
-    first = most_busy()
+    waits = [
+        asyncio.ensure_future(double.until(lambda double=double: talking(double) >= 5, "five streams on it"))
+        for double in replicas[:2]
+    ]
+    _, others = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for other in others:
+        other.cancel()
+    first = max(replicas[:2], key=talking)
     second = replicas[1] if first is replicas[0] else replicas[0]
     first.down()
     try:
