@@ -21,6 +21,9 @@ from gateway.pools import Pool, State, Worker
 ATTEMPTS = 3
 """Launches of a leg, over all workers, before the client is told; only while nothing was generated."""
 
+SLOT_PATIENCE = 0.5
+"""Seconds that a leg waits for the slot of the one before it: elsewhere its whole prompt would be read again."""
+
 FULL_WORKERS = 2
 """Workers that may say in turn that they are full; then the client is told, who can wait better than we can."""
 
@@ -75,6 +78,8 @@ class Launcher:
         home = stay if stay is not None and stay not in self._lost and self._may_stay(stay) else None
         if home is None:
             await pool.wait_ready(self._deadlines.queue, urgent=urgent)
+        elif pool.dialect.has_slots:
+            await home.wait_gone(SLOT_PATIENCE)
         pool.retries.note_launch(pool.clock())
 
         async def attempt() -> Leg:

@@ -173,6 +173,7 @@ def scripted_pool(
     clients = [ScriptedClient(tape, answers) for answers in workers]
     for worker, client in zip(pool.workers, clients, strict=True):
         worker.client = client
+        worker.departed = None  # nobody watches what has left
         make_ready(pool, worker)
     return pool, clients
 

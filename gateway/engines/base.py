@@ -89,6 +89,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def has_slots(self) -> bool:
+        """Is a prefix cached in the slot that ran it? Then what goes on from it waits until that slot is free."""
+        ...
+
+    @property
     def resuming(self) -> frozenset[Path]:
         """The paths on which a thought can be taken up again, and not only its answer."""
         ...

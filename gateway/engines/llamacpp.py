@@ -31,6 +31,7 @@ LOAD = Series(
 
 class LlamaCppDialect:
     can_be_told_a_cap = False
+    has_slots = True
     resuming = frozenset({Path.CHAT})
 
     async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:

@@ -17,6 +17,7 @@ from parsers import Format
 
 class OpenAIDialect:
     can_be_told_a_cap = False
+    has_slots = False
     resuming: frozenset[Path] = frozenset()
 
     async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:

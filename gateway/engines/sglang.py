@@ -40,6 +40,7 @@ LOAD = Series(
 
 class SglangDialect:
     can_be_told_a_cap = True
+    has_slots = False
     resuming = frozenset({Path.IDS, Path.CHAT_IDS})
 
     async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:

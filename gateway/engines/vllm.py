@@ -36,6 +36,7 @@ LOAD = Series(
 
 class VllmDialect:
     can_be_told_a_cap = True
+    has_slots = False
     resuming = frozenset({Path.IDS})
 
     async def probe(self, ask: Ask, profile: Profile, phrases: Sequence[str]) -> Capabilities:

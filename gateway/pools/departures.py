@@ -59,12 +59,12 @@ class DepartureWatch:
             leaving = worker.leaving
             running = await self._running(worker)
             if running is None:  # it does not say, or not now: nothing is known of it, so nothing is held against it
-                worker.leaving = 0
+                worker.note_gone(worker.leaving)
                 return
             most = max(most, running)
             has_gone = running <= worker.in_flight + worker.strangers or running <= most - leaving
             if has_gone or monotonic() - began > PATIENCE:
-                worker.leaving -= leaving
+                worker.note_gone(leaving)
                 self._on_end(self._pool, worker, monotonic() - began, has_gone)
                 if not has_gone:
                     log.warning("an aborted request seems to run on", pool=self._pool.name, worker=worker.name)

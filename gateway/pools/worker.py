@@ -41,6 +41,7 @@ class Worker:
         "failures",
         "floods",
         "gauge",
+        "gone",
         "has_overrun",
         "leaving",
         "life",
@@ -68,6 +69,9 @@ class Worker:
         self.failures = 0
         """Health checks failed in a row."""
         self.leaving = 0
+        self.gone = asyncio.Event()
+        """Set while nothing leaves."""
+        self.gone.set()
         self.strangers = 0
         self.floods = 0
         """Generations in a row that were one character from the first token on."""
@@ -109,11 +113,26 @@ class Worker:
         self.gauge.begin(tokens)
         return Seat(tokens, self.breaker.take())
 
+    def note_gone(self, legs: int) -> None:
+        """So many of those that left are gone, as far as anybody can tell."""
+        self.leaving = max(0, self.leaving - legs)
+        if not self.leaving:
+            self.gone.set()
+
+    async def wait_gone(self, patience: float) -> None:
+        """Until nothing leaves any more, `patience` seconds at most."""
+        try:
+            async with asyncio.timeout(patience):
+                await self.gone.wait()
+        except TimeoutError:
+            return
+
     def let_go(self, seat: Seat, verdict: Verdict, *, aborted: bool) -> None:
         """A leg is over, and this is what came of it. One that was aborted is not gone before the engine says so."""
         self.gauge.end(seat.tokens)
         if aborted and self.departed is not None:
             self.leaving += 1
+            self.gone.clear()
             self.departed.set()
         if self.on_verdict is not None:
             self.on_verdict(self, verdict, seat.stamp)
