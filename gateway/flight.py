@@ -27,6 +27,7 @@ from gateway.leg import Leg, LegFailed
 from gateway.legwatch import LegWatch, Orders, Transcript
 from gateway.loopwatch import LoopOrders
 from gateway.pools import Pool, Worker
+from gateway.pools.affinity import conversation_of
 from gateway.query import Query
 from gateway.reading import Identity
 from gateway.steps import MAX_MORE, Steps
@@ -68,7 +69,7 @@ class Flight:
             started=self._loop.time(),
             cap=plan.cap,
         )
-        self._launcher = Launcher(pool, self._entry, plan.deadlines)
+        self._launcher = Launcher(pool, self._entry, plan.deadlines, conversation_of(query.messages))
         self._leg: Leg | None = None
         self._capped: Leg | None = None
         """The leg whose engine was told the cap."""
@@ -143,8 +144,9 @@ class Flight:
         what is the request's own fault."""
         leg.end(End.ABANDONED)
         told = self._told
-        if failed.error.status < 500 and not failed.is_back_pressure:
+        if not failed.is_workers_failure and not failed.is_back_pressure:
             raise failed
+        self._launcher.note_lost(leg.worker)
         if not (told.thought or told.said or told.has_called):
             self._leg = None
             return await self._take_off(avoid=leg.worker)  # nothing was told: it begins anew
