@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, cast
+from typing import Protocol
 
 from budgets import How, Plan, Ruling, native_limit
-from budgets.open_call import PATIENCE
 from gateway.account import Account
 from gateway.config import LoopAction
 from gateway.continuation import Afresh, Continuation, Situation, past_thought
@@ -25,21 +24,15 @@ from gateway.launch import Launcher
 from gateway.ledger import Books, EndedBy, Entry, Outcome
 from gateway.leg import Leg, LegFailed
 from gateway.legwatch import LegWatch, Orders, Transcript
-from gateway.loopwatch import LoopOrders
+from gateway.orders import Flown, loop_orders
 from gateway.pools import Pool, Worker
 from gateway.pools.affinity import conversation_of
 from gateway.query import Query
 from gateway.reading import Identity
-from gateway.steps import MAX_MORE, Steps
+from gateway.steps import Steps
 from gateway.upstream import End
 from parsers import Field
 from router import Decision
-
-PHRASE_ROOM = 64
-"""Tokens that a phrase to think on may take."""
-
-SECOND_THOUGHT = 4
-"""A model that reopens its thought in the answer leg gets this fraction of the cap for it."""
 
 
 class Sink(Protocol):
@@ -79,7 +72,7 @@ class Flight:
         """The chat request that the engine is asked first, and that all later legs go on from."""
         self._told = Transcript()
         self._account = Account()
-        self._steps = Steps(_loop_orders(query, pool))
+        self._steps = Steps(loop_orders(query, pool))
         self._watch = LegWatch(self._told, Orders(), choices=query.choices)
 
     async def run(self, sink: Sink) -> None:
@@ -219,58 +212,12 @@ class Flight:
         if self._plan.how is How.NATIVE and self._steps.is_first:
             self._capped = leg
         self._told.begin_leg()
-        self._watch = LegWatch(self._told, self._orders(leg), choices=self._query.choices)
+        self._watch = LegWatch(self._told, self._flown.orders(leg), choices=self._query.choices)
         return leg
-
-    def _orders(self, leg: Leg) -> Orders:
-        """For the next leg: the whole cap for a first thought, what is left of it for one that goes on, a part of it
-        for one that is taken up again."""
-        plan, record, steps = self._plan, self._pool.profile.format, self._steps
-        is_held = self._is_held(leg.worker)
-        cap = plan.cap if is_held else None
-        if cap is not None and steps.cuts:
-            cap = max(1, cap // SECOND_THOUGHT)
-        elif cap is not None:
-            cap = max(1, cap - self._thought_so_far)
-        least = 0
-        can_resume = is_held and self._pool.path(leg.worker, self._query.body, resuming=True) is not None
-        if plan.least and not steps.cuts and steps.more < MAX_MORE and can_resume and self._has_room_for_more:
-            least = max(0, plan.least - self._thought_so_far)
-        openers = tuple(dict.fromkeys((*record.interrupts, *(begin for begin, _ in record.spans), "<tool_call>")))
-        others = any(worker.is_ready and worker is not leg.worker for worker in self._pool.workers)
-        return Orders(
-            cap=cap,
-            native=plan.how is How.NATIVE and steps.is_first,
-            least=least,
-            stops=leg.call.stops,
-            calls=openers if self._query.body.get("tools") else (),
-            call_patience=self._call_patience(cap),
-            loops=steps.loops,
-            can_go_on=self._can_follow(leg.worker),
-            can_start_anew=steps.is_first and not steps.floods and others and self._query.choices == 1,
-        )
-
-    def _call_patience(self, cap: int | None) -> int:
-        """Tokens past the cap that an open call may take: the answer keeps its reserve."""
-        limit = self._plan.limit
-        if limit is None:
-            return PATIENCE
-        return max(0, min(PATIENCE, limit - self._account.completion - (cap or 0) - self._plan.reserve))
-
-    @property
-    def _thought_so_far(self) -> int:
-        """Tokens that the model has thought itself."""
-        return self._account.reasoning - self._account.phrases
-
-    @property
-    def _has_room_for_more(self) -> bool:
-        """Would a thought of the least length still leave the answer its reserve?"""
-        limit, plan = self._plan.limit, self._plan
-        return limit is None or limit - self._account.completion - plan.least > plan.reserve + PHRASE_ROOM
 
     async def _stream(self, leg: Leg, sink: Sink) -> Ruling | None:
         """Pass a leg on until it is done (None) or a thought must end (the ruling)."""
-        late = self._entry.started + self._plan.deadlines.thought if self._is_held(leg.worker) else float("inf")
+        late = self._entry.started + self._plan.deadlines.thought if self._flown.is_held(leg.worker) else float("inf")
         while (deltas := await leg.read()) is not None:
             passed, ruling = self._watch.take(deltas)
             self._note_first_tokens()
@@ -307,7 +254,7 @@ class Flight:
             used=account.completion,
             reasoning=account.reasoning,
             worker=leg.worker,
-            can_hold=self._can_follow(leg.worker),
+            can_hold=self._flown.can_follow(leg.worker),
         )
 
     def _note_overrun_of(self, leg: Leg, ruling: Ruling | None) -> None:
@@ -320,17 +267,6 @@ class Flight:
         self._account.inject(onward.thought_tokens, onward.answer_tokens)
         said = [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
         self._told.go_on_from(onward.prefix.thought or "", said)
-
-    def _is_held(self, worker: Worker) -> bool:
-        """Does the gateway itself hold the thought to its cap? Behind an engine that was told it, only where an answer
-        can follow: a cut without one would be worse than a long thought."""
-        if self._query.choices > 1 or self._plan.how not in {How.CUT, How.NATIVE}:
-            return False
-        return self._plan.how is How.CUT or self._pool.path(worker, self._query.body) is not None
-
-    def _can_follow(self, worker: Worker) -> bool:
-        """Can a thought that must end be followed by an answer there?"""
-        return self._query.choices == 1 and self._pool.path(worker, self._query.body) is not None
 
     def _cannot_hold(self) -> ApiError:
         """No worker that is left can hold a number that the plan was made for."""
@@ -376,13 +312,17 @@ class Flight:
         return Landing(finishes, self._account, report)
 
     @property
+    def _flown(self) -> Flown:
+        return Flown(self._query, self._plan, self._pool, self._account, self._steps)
+
+    @property
     def _is_native_overrun(self) -> bool:
         """Did a thought that could not be cut go on past the cap its engine was told? Seen only when it is over."""
         cap = self._plan.cap
         worker = self._launcher.worker
         if self._plan.how is not How.NATIVE or cap is None or self._query.choices > 1 or worker is None:
             return False
-        if self._is_held(worker):
+        if self._flown.is_held(worker):
             return False
         return self._account.reasoning >= native_limit(cap)
 
@@ -401,21 +341,3 @@ class Flight:
         if self._leg is not None:
             self._leg.end(End.ABANDONED)
         await sink.fail(error)
-
-
-def _loop_orders(query: Query, pool: Pool) -> LoopOrders:
-    """As the operator has it: by pool, and for one request by an administrator's word."""
-    told = pool.config.loops
-    action = query.loops or told.action
-    prompt = "" if action is LoopAction.OFF else _last_words(query)
-    return LoopOrders(action, told.patience, prompt, told.answer_finish)
-
-
-def _last_words(query: Query) -> str:
-    """What the user said last; pictures say nothing."""
-    last = next((message for message in reversed(query.messages) if message.get("role") == "user"), None)
-    content: object = None if last is None else last.get("content")
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else ""
-    parts = (cast("dict[str, object]", part) for part in cast("list[object]", content) if isinstance(part, dict))
-    return "\n".join(text for part in parts if isinstance(text := part.get("text"), str))

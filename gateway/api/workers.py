@@ -11,7 +11,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
-from gateway.config import EngineKind, Strict, WorkerUrl
+from gateway.config import EngineKind
+from gateway.configvalues import Strict, WorkerUrl
 from gateway.edge.errors import ApiError, bad_request
 from gateway.pools import Pool, State, Worker
 from gateway.query import decode_object
