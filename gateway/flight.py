@@ -29,7 +29,7 @@ from gateway.pools import Pool, Worker
 from gateway.pools.affinity import conversation_of
 from gateway.query import Query
 from gateway.reading import Identity
-from gateway.steps import Steps
+from gateway.steps import MAX_MOVES, Steps
 from gateway.upstream import End
 from parsers import Field
 from router import Decision
@@ -141,6 +141,9 @@ class Flight:
             raise failed
         self._launcher.note_lost(leg.worker)
         if not (told.thought or told.said or told.has_called):
+            if self._steps.restarts >= MAX_MOVES:
+                raise failed
+            self._steps.restarts += 1
             self._leg = None
             return await self._take_off(avoid=leg.worker)  # nothing was told: it begins anew
         self._settle_leg()

@@ -32,7 +32,7 @@ MAX_MORE = 4
 """Times a model is told to think on. One that ends its thought at once each time has nothing to think about."""
 
 MAX_MOVES = 2
-"""Workers that may be lost in one flight."""
+"""Workers that may be lost in one flight after something was told, and as many before."""
 
 REPETITION = frozenset({"repetition", "repeat"})
 """How engines say that they ended a loop: vLLM's `repetition_detection`, and its like."""
@@ -55,6 +55,8 @@ class Steps:
     afresh: int = 0
     moves: int = 0
     """Times a worker was lost and the flight went on elsewhere."""
+    restarts: int = 0
+    """Times a worker was lost before anything of it was told: then the flight began anew."""
     floods: int = 0
     """Legs that were taken back because their worker said nothing but one character."""
     notes: list[LoopNote] = field(default_factory=list[LoopNote])

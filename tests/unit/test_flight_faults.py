@@ -9,6 +9,7 @@ from gateway.config import EngineKind, LoopAction, Loops
 from gateway.engines.capabilities import Capabilities, Path, fields_of
 from gateway.formation import charter
 from gateway.ledger import LoopDone
+from gateway.upstream import UpstreamError, UpstreamFault
 from parsers import Field
 from tests.flightbench import DECISION, Bench, answer, capped, completion
 from tests.scripted import DONE, ROLE, ScriptedResponse, chunk, end, reply, stream, thoughts, words
@@ -123,6 +124,15 @@ async def test_an_open_call_leaves_the_answer_its_reserve() -> None:
     await bench.fly()
     assert bench.said(Field.CONTENT) == "yes"
     assert bench.sink.landings[0].account.completion <= 100
+
+
+async def test_workers_that_die_before_a_word_is_told_are_not_tried_for_ever() -> None:
+    """Their first words were held back as a sick worker's might be, so each time nothing had been told."""
+    broken = UpstreamError(UpstreamFault.CLOSED, "reset")
+    bench = Bench(*([stream(ROLE, words("!"), broken) for _ in range(9)] for _ in range(2)), plan=capped(9_000))
+    await bench.fly()
+    assert len(bench.sink.errors) == 1
+    assert sum(len(client.asked) for client in bench.clients) == 3
 
 
 def test_an_answer_that_is_nested_without_end_is_no_answer() -> None:
