@@ -103,7 +103,7 @@ class Steps:
             return "it has several choices in one stream"
         if now.told.has_called:
             return "a tool call had begun"
-        if isinstance(query.body.get("seed"), int):
+        if isinstance(query.body.get("seed"), int) and query.body.get("temperature") != 0:
             return "it has a seed, which another run cannot take up in the middle"
         if watch.is_thinking and "".join(now.told.said).strip():
             return "it was thinking again after words of its answer"

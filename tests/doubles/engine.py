@@ -114,6 +114,13 @@ class Double:
         self.violations[:] = [said for said in self.violations if said not in found]
         return found
 
+    def forget(self, *, keep: int) -> None:
+        """Remember no more of what is over than the last `keep`, for tests of thousands."""
+        if len(self.requests) > 2 * keep:
+            recent = self.requests[-keep:]
+            running = [one for one in self.requests[:-keep] if one.end is End.RUNNING]
+            self.requests[:] = running + recent
+
     # What a test waits for
 
     async def until(self, predicate: Callable[[], bool], what: str) -> None:

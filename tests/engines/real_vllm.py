@@ -88,6 +88,11 @@ class RealVllm:
             self._process.wait()
         self._folder.cleanup()
 
+    def kill(self) -> None:
+        """SIGKILL to all of its processes, as the out-of-memory killer or a lost node does it."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
     def _command(self, port: int) -> list[str]:
         line = [str(self._installation.python), "-m", "vllm.entrypoints.openai.api_server"]
         line += ["--model", str(self._installation.model), "--served-model-name", MODEL]

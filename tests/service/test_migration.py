@@ -140,6 +140,13 @@ async def test_what_cannot_go_on_says_why(served: Gateway) -> None:
         assert not told.done
 
 
+async def test_a_seed_that_draws_nothing_is_no_hindrance(served: Gateway) -> None:
+    """At temperature 0 no token is drawn, so there is nothing that a seed could promise."""
+    body = {"seed": 7, "temperature": 0}
+    told = await stream(served.url, chat("vllm", "greedy", die_after=10, times=1, delay_ms=1, body=body))
+    assert_complete(told, "greedy")
+
+
 @pytest.mark.parametrize("name", ["vllm", "sglang", "llama"])
 async def test_with_tools_it_goes_on_over_chat(served: Gateway, pairs: dict[str, list[Double]], name: str) -> None:
     key = f"tools-{name}"
