@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gateway.confighandoff import Disaggregation, HandOffKind, loopback
 from gateway.configvalues import HeaderSecret, Name, Seconds, Strict, Tokens, WorkerUrl, by_url
 
 
@@ -204,6 +206,9 @@ class Pool(Strict):
         default_factory=dict[str, float],
         description="Share of the load by worker address, where the workers are not alike; 1 for those not named.",
     )
+    disaggregation: Disaggregation | None = Field(
+        default=None, description="Prefill workers in front of `workers`, which then decode. Unset: they do both."
+    )
     max_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1024, description="Connections to one worker."
     )
@@ -223,4 +228,36 @@ class Pool(Strict):
             raise ValueError("a pool needs at least one worker, for example workers: [http://10.0.0.7:8000]")
         if set(self.weights) - set(self.workers):
             raise ValueError("'weights' names an address that is not one of the pool's 'workers'")
+        return self
+
+    @model_validator(mode="after")
+    def _has_pairs(self) -> Self:
+        """A hand-off that cannot work is an error here, and not a hang of 300 s at the first request."""
+        parts = self.disaggregation
+        if parts is None:
+            return self
+        wanted = EngineKind.SGLANG if parts.handoff is HandOffKind.SGLANG else EngineKind.VLLM
+        if self.engine is not wanted:
+            raise ValueError(
+                f"the hand-off {parts.handoff!r} is {wanted!r}'s, and the pool's engine is {self.engine!r}"
+            )
+        prefill = [one.url for one in parts.prefill]
+        everyone = [*self.workers, *prefill, *parts.encode]
+        twice = sorted({url for url in everyone if everyone.count(url) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]} has two roles: a worker decodes, prefills or encodes")
+        if strangers := sorted(set(parts.groups) - set(everyone)):
+            raise ValueError(f"'groups' names {strangers[0]}, which is no worker of the pool")
+        for one in parts.prefill:
+            if parts.handoff is HandOffKind.NIXL_PUSH and one.engine_id is None:
+                raise ValueError(f"{one.url} needs its 'engine_id': 'nixl-push' tells it to the decode workers")
+            afar = [url for url in self.workers if not loopback(urlsplit(url).hostname or "")]
+            if afar and loopback(one.host):
+                raise ValueError(
+                    f"{afar[0]} would take the 'kv_host' {one.host!r} of {one.url} for itself: name another"
+                )
+        if wanted is EngineKind.SGLANG and parts.encode:
+            raise ValueError("SGLang's prefill workers find their encoders themselves: start them with --encoder-urls")
+        if wanted is EngineKind.SGLANG and parts.without_prefill == "local":
+            raise ValueError("SGLang's decode workers cannot prefill: 'without_prefill' must be 'refuse'")
         return self

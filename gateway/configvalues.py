@@ -38,6 +38,10 @@ def by_url(weights: dict[str, float]) -> dict[str, float]:
     return {_worker_url(url): weight for url, weight in weights.items()}
 
 
+def by_url_names(names: dict[str, str]) -> dict[str, str]:
+    return {_worker_url(url): name for url, name in names.items()}
+
+
 WorkerUrl = Annotated[str, AfterValidator(_worker_url)]
 HeaderSecret = Annotated[SecretStr, AfterValidator(_header_value)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]

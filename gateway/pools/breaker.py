@@ -23,10 +23,12 @@ class Breaker:
     """`generation` changes whenever it opens or closes. A verdict on a leg that began in another one is ignored: a late
     success must not close it, and a late failure not open it again."""
 
-    __slots__ = ("_closed_at", "_failures", "_has_probe", "_is_half_open", "_is_open", "_last", "_opens", "generation",
-                 "reopens_at")  # fmt: skip
+    __slots__ = ("_closed_at", "_failures", "_has_probe", "_is_half_open", "_is_open", "_last", "_opens", "_threshold",
+                 "generation", "reopens_at")  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, threshold: int = THRESHOLD) -> None:
+        """`threshold`: failures in a row that open it."""
+        self._threshold = threshold
         self.generation = 0
         self.reopens_at = 0.0
         """From when a probe may be tried, once it is open."""
@@ -41,6 +43,11 @@ class Breaker:
     @property
     def is_open(self) -> bool:
         return self._is_open
+
+    @property
+    def is_failing(self) -> bool:
+        """Is it open, or has the last that came to anything failed?"""
+        return self._is_open or self._failures > 0
 
     @property
     def admits(self) -> bool:
@@ -81,7 +88,7 @@ class Breaker:
             return  # it is the last worker, and asked all the same
         self._failures = self._failures + 1 if now - self._last <= MEMORY else 1
         self._last = now
-        if self._is_half_open or at_once or self._failures >= THRESHOLD:
+        if self._is_half_open or at_once or self._failures >= self._threshold:
             first = UNREACHABLE_FOR if at_once else OPEN_FOR
             self.reopens_at = now + min(LONGEST, first * 2.0 ** min(self._opens, 16))
             self._opens += 1

@@ -97,12 +97,15 @@ class Roster:
         key: str | None = None,
         *,
         urgent: bool = False,
+        among: Callable[[Worker], bool] | None = None,
     ) -> Worker:
         """A worker that may be chosen: one not yet tried, one that fits, one that is well, not full and rid of its
         aborted legs, if there is any; of those the one that the pool's policy says. `key`: whose conversation it is.
-        Raises ApiError (503)."""
+        `among`: no other than these, whatever comes. Raises ApiError (503)."""
         now = self.clock()
         found = [worker for worker in self.workers if self.is_open(worker, urgent=urgent)]
+        if among is not None:
+            found = [worker for worker in found if among(worker)]
         if not found:
             raise self.unavailable()
         found = [worker for worker in found if worker not in tried] or found
@@ -132,9 +135,10 @@ class Roster:
         until = self.clock() + patience
         while not self.has_other((), urgent=urgent):
             now = self.clock()
-            paused = [worker.paused_until for worker in self.workers if worker.is_ready]
+            paused = [worker.paused_until for worker in self.workers if worker.is_ready and worker.paused_until > now]
             due = min(paused, default=until)
-            if self.problem or now >= until or (paused and due > until):
+            is_in_vain = (paused and due > until) or (not paused and self._got_ready.is_set())
+            if self.problem or now >= until or is_in_vain:
                 raise self.unavailable()
             if paused:
                 await asyncio.sleep(due - now)

@@ -1,0 +1,99 @@
+"""One leg's way over a pair of workers: the hand-off, and the books about it.
+
+To its leg it is what a single worker's connection would be. Who takes part was chosen before, by `pairing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import Any, Protocol
+
+from gateway.edge.request_id import HEADER as REQUEST_ID
+from gateway.pools.handoff.base import Transfer, TransferFailed, Report
+from gateway.pools.handoff.pairing import Pairing
+from gateway.pools.verdict import Verdict
+from gateway.pools.worker import Worker
+from gateway.upstream import End, Response
+
+
+class Witness(Protocol):
+    """Who is told of hand-offs; for metrics. Times in seconds."""
+
+    def handed(self, pool: str, seconds: float, tokens: int) -> None:
+        """A cache has arrived: the decode worker has generated from it, so long after the prefill worker had answered,
+        or after both had begun."""
+        ...
+
+    def not_handed(self, pool: str) -> None:
+        """A prefill worker has answered, and offered nothing."""
+        ...
+
+    def orphaned(self, pool: str, seconds: float) -> None:
+        """A prompt was prefilled for so long, and nobody has generated from it."""
+        ...
+
+
+class HandOff:
+    """`post` once, `confirm` before the first delta is passed on, `end` always."""
+
+    def __init__(
+        self, passage: Transfer, pairing: Pairing, workers: tuple[Worker, Worker], *, pool: str, witness: Witness | None
+    ) -> None:
+        self._transfer = passage
+        self._pairing = pairing
+        self._prefill, self._decode = workers
+        self._pool = pool
+        self._witness = witness
+        self._is_over = False
+
+    @property
+    def report(self) -> Report:
+        return self._transfer.report
+
+    @property
+    def prefill(self) -> Worker:
+        return self._prefill
+
+    @property
+    def failure(self) -> TransferFailed | None:
+        return self._transfer.failure
+
+    async def post(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Response:
+        """Raises TransferFailed, UpstreamError."""
+        # Connectors match the two legs by this id, so a client's must not come twice.
+        own = {**headers, REQUEST_ID: f"{headers[REQUEST_ID][:100]}-{token_hex(8)}"}
+        response = await self._transfer.post(path, own, body, {})
+        if self.report.is_local and self._witness is not None:
+            self._witness.not_handed(self._pool)
+        return response
+
+    async def confirm(self) -> None:
+        """The decode worker has generated. Raises TransferFailed if it had nothing to do so from."""
+        await self._transfer.confirm()
+        report = self.report
+        if report.is_local:
+            return
+        report.is_handed = True
+        if self._witness is not None:
+            since = report.began if report.prefilled is None else report.prefilled
+            self._witness.handed(self._pool, max(0.0, _now() - since), report.prompt or 0)
+
+    def end(self, how: End, verdict: Verdict) -> Verdict:
+        """What of `verdict` is held against the decode worker. Safe to call twice; never waits."""
+        self._transfer.end(how)
+        if self._is_over:
+            return verdict
+        self._is_over = True
+        report = self.report
+        if not report.is_handed and self._witness is not None:
+            until = _now() if report.prefilled is None else report.prefilled
+            self._witness.orphaned(self._pool, until - report.began)
+        if self.failure is not None or report.is_local:
+            return verdict
+        return self._pairing.note(self._prefill, self._decode, verdict)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
