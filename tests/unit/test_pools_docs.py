@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.attempts import ATTEMPTS
 from gateway.config import Health, SelectionPolicy, Timeouts
 from gateway.edge.errors import MAX_RETRY_AFTER
 from gateway.engines import llamacpp, sglang, vllm
-from gateway.launch import ATTEMPTS
 from gateway.observe.metrics import Metrics
 from gateway.pools import State, breaker, canary, membership, pace, pressure, retries, roster, selection
 from gateway.pools.roster import Cause
