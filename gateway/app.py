@@ -21,7 +21,7 @@ from gateway.api.docs import describe_chat
 from gateway.api.models import models_router
 from gateway.api.ops import ops_router
 from gateway.api.relay import relay
-from gateway.api.respond import headers_of
+from gateway.api.respond import headers_of, turn_away
 from gateway.api.route import route_router
 from gateway.api.workers import workers_router
 from gateway.config import Config
@@ -31,7 +31,7 @@ from gateway.edge.request_id import request_id
 from gateway.embedded_pools import run_embedded
 from gateway.observe.metrics import Metrics
 from gateway.pools import Registry
-from gateway.pools.departures import DepartureWatch
+from gateway.pools.departures import DepartureWatch, all_gone
 from gateway.pools.health import HealthWatch
 from gateway.pools.membership import Membership
 from gateway.pools.pace import PaceWatch
@@ -75,8 +75,20 @@ class Thinkgate:
         finally:
             service.close()
 
+    async def drained(self) -> bool:
+        """From the first signal until nothing runs any more, and its engines have been seen to stop. Is nobody left who
+        does not read what he is told?"""
+        closing = self.service.closing
+        await closing.wait()
+        are_told = await closing.drain(self.service.config.server.drain)
+        await all_gone(self.service.registry.pools.values())
+        return are_told
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == CHAT_PATH:
+        service = self.service
+        if scope["type"] == "http" and service.closing.has_begun and scope["path"].startswith("/v1/"):
+            await turn_away(scope, receive, send, limit=service.body_limit)
+        elif scope["type"] == "http" and scope["path"] == CHAT_PATH:
             await self._chat(scope, receive, send)
         else:
             await self._rest(scope, receive, send)

@@ -59,6 +59,10 @@ class Health(Strict):
     slow_start: Annotated[float, Field(ge=0, le=86_400)] = Field(
         default=60, description="Seconds over which a worker that got ready comes to its full share; 0: at once."
     )
+    pace_window: Seconds = Field(
+        default=10,
+        description="Seconds of generating that are compared at a time, to find workers much slower than their pool.",
+    )
 
 
 class SelectionPolicy(StrEnum):

@@ -14,10 +14,11 @@ from typing import Protocol
 
 from budgets import How, Plan, Ruling, native_limit
 from gateway.account import Account
+from gateway.closing import Limit
 from gateway.config import LoopAction
 from gateway.continuation import Afresh, Continuation, Situation, past_thought
 from gateway.deltas import Delta, Text
-from gateway.edge.errors import ApiError, bad_request, deadline_passed
+from gateway.edge.errors import SHUTTING_DOWN, ApiError, bad_request, deadline_passed
 from gateway.engines import Call
 from gateway.landing import Landing, finishes_of, outcome_of, report_of
 from gateway.launch import Launcher
@@ -62,6 +63,8 @@ class Flight:
             started=self._loop.time(),
             cap=plan.cap,
         )
+        total = plan.deadlines.total
+        self._limit = Limit(total, deadline_passed(total))
         self._launcher = Launcher(pool, self._entry, plan.deadlines, conversation_of(query.messages))
         self._leg: Leg | None = None
         self._capped: Leg | None = None
@@ -78,12 +81,9 @@ class Flight:
     async def run(self, sink: Sink) -> None:
         """Fly to the end. Errors go to the sink; a cancellation means that the client is gone."""
         self._books.begin(self._entry)
-        total = self._plan.deadlines.total
         try:
-            async with asyncio.timeout(total):
+            async with self._limit:
                 await self._fly(sink)
-        except TimeoutError:
-            await self._fail(sink, deadline_passed(total))
         except LegFailed as failed:
             await self._fail(sink, failed.error)
         except ApiError as error:
@@ -98,6 +98,10 @@ class Flight:
             self._settle_leg()
             self._settle_entry()
             self._books.close(self._entry, self._loop.time())
+
+    def break_off(self, error: ApiError) -> None:
+        """End it with this error, unless it is over."""
+        self._limit.break_off(error)
 
     async def _fly(self, sink: Sink) -> None:
         leg = await self._take_off()
@@ -336,7 +340,7 @@ class Flight:
         return self._plan.how is How.NATIVE and cap is not None and self._account.reasoning >= cap - 1
 
     async def _fail(self, sink: Sink, error: ApiError) -> None:
-        self._entry.outcome = Outcome.REJECTED if error.status < 500 or error.status == 503 else Outcome.FAILED
+        self._entry.outcome = _outcome_of(error)
         self._entry.status = error.status
         self._entry.problem = error.code or str(error.status)
         if self._entry.first_token is not None:
@@ -344,3 +348,9 @@ class Flight:
         if self._leg is not None:
             self._leg.end(End.ABANDONED)
         await sink.fail(error)
+
+
+def _outcome_of(error: ApiError) -> Outcome:
+    if error.code == SHUTTING_DOWN:
+        return Outcome.SHUT_DOWN
+    return Outcome.REJECTED if error.status < 500 or error.status == 503 else Outcome.FAILED

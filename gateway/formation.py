@@ -27,6 +27,7 @@ from router import Decision
 
 _WORST_FIRST = (
     Outcome.CLIENT_GONE,
+    Outcome.SHUT_DOWN,
     Outcome.FAILED,
     Outcome.REJECTED,
     Outcome.LOOP,
@@ -87,6 +88,11 @@ class Formation:
         finally:
             self._tally.sum_up(self._entry)
             self._books.close(self._entry, asyncio.get_running_loop().time())
+
+    def break_off(self, error: ApiError) -> None:
+        """End all that still fly; the client is told once."""
+        for flight in self._flights:
+            flight.break_off(error)
 
 
 class _Down(Exception):

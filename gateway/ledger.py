@@ -32,6 +32,8 @@ class Outcome(StrEnum):
     """Its answer looped, or its thought did and could not be rescued: it was ended."""
     REJECTED = "rejected"
     CLIENT_GONE = "client_gone"
+    SHUT_DOWN = "shut_down"
+    """Broken off, because the gateway itself ended."""
     FAILED = "failed"
 
 

@@ -141,7 +141,7 @@ class Leg:
             self._is_asked = False
             raise
         if response.status != 200:
-            raise await self._refusal(response)
+            raise await refusal_of(response)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             raise LegFailed(engine_broke_off("The engine did not answer with a stream."), retryable=True)
         while not self._reader.is_over and all(isinstance(delta, Begin | Opaque) for delta in self._first):
@@ -180,7 +180,7 @@ class Leg:
             response = await self._post(TOKENIZE_PATH, question)
             try:
                 if response.status != 200:
-                    raise await self._refusal(response)
+                    raise await refusal_of(response)
                 found = msgspec.json.decode(await read_whole(response), type=_Tokenized)
                 response.end(End.FINISHED)
             except (msgspec.DecodeError, UpstreamError) as error:
@@ -205,15 +205,17 @@ class Leg:
         except UpstreamError as error:
             raise LegFailed(engine_failed(error), retryable=True, verdict=judge_transport(error)) from error
 
-    async def _refusal(self, response: Response) -> LegFailed:
-        try:
-            body = read_error(await read_whole(response))
-        except UpstreamError:
-            body = read_error(b"{}")
-        response.end(End.FINISHED)
-        retryable = response.status == 429 or response.status >= 500
-        error = engine_refused(response.status, body, response.headers)
-        return LegFailed(error, retryable=retryable, verdict=judge(error, response.headers))
+
+async def refusal_of(response: Response) -> LegFailed:
+    """An engine's answer that is none: read to its end, so that its connection can be used again."""
+    try:
+        body = read_error(await read_whole(response))
+    except UpstreamError:
+        body = read_error(b"{}")
+    response.end(End.FINISHED)
+    retryable = response.status == 429 or response.status >= 500
+    error = engine_refused(response.status, body, response.headers)
+    return LegFailed(error, retryable=retryable, verdict=judge(error, response.headers))
 
 
 class _Tokenized(msgspec.Struct):

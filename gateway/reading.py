@@ -282,6 +282,17 @@ def _understood(event: bytes) -> tuple[bytes, WireChunk]:
         return event, decode(event)
 
 
+def failure_in(event: bytes) -> ApiError | None:
+    """What an event says has failed; None for any other event, whatever it is."""
+    if b'"error"' not in event:
+        return None
+    try:
+        _, chunk = _understood(event)
+    except MalformedEvent:
+        return None
+    return _refused(read_error(event)) if said(chunk.error) is not None or chunk.object == "error" else None
+
+
 def _refused(body: EngineErrorBody) -> ApiError:
     status = body.code if body.code is not None and 400 <= body.code < 600 else 500
     return engine_refused(status, body, {})

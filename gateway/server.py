@@ -29,7 +29,14 @@ class StartFailed(Exception):
     """The service could not start; the message is one line for a person."""
 
 
+LAST_BYTES = 2
+"""Seconds that answers which are complete may still take to leave."""
+
+
 class _Server(uvicorn.Server):
+    """Goes on listening while it drains: who comes is told to go elsewhere, and a load balancer sees why. The first
+    signal drains, the second ends the drain."""
+
     def __init__(self, config: uvicorn.Config, app: Thinkgate, address: str) -> None:
         super().__init__(config)
         self._app = app
@@ -40,9 +47,18 @@ class _Server(uvicorn.Server):
         if self.started:
             print(f"thinkgate is listening on {self._address}", flush=True)  # noqa: T201 - the promise scripts wait for
 
+    async def main_loop(self) -> None:
+        ticking = asyncio.create_task(super().main_loop())
+        are_told = await self._app.drained()
+        self.should_exit = True
+        await ticking
+        if not are_told:
+            for connection in tuple(self.server_state.connections):
+                connection.transport.abort()
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._app.service.is_draining = True
-        super().handle_exit(sig, frame)
+        """Also before it serves; the loop, if there is one, notices with its next tick."""
+        self._app.service.closing.begin()
 
 
 def run(config: Config) -> None:
@@ -64,12 +80,12 @@ def run(config: Config) -> None:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=int(config.server.drain),
+        timeout_graceful_shutdown=LAST_BYTES,
         backlog=BACKLOG,
     )
     server = _Server(settings, app, _url(listening))
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _ignore)
+        signal.signal(number, server.handle_exit)
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:
         runner.run(_serve(app, server, listening))
 
@@ -80,10 +96,6 @@ async def _serve(app: Thinkgate, server: _Server, listening: socket.socket) -> N
             await server.serve([listening])
     except EmbeddedUnavailable as error:
         raise StartFailed(str(error)) from error
-
-
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """uvicorn raises the signal that ended it once more when it is done; a drained service has ended well."""
 
 
 def _bind(config: Config) -> socket.socket:

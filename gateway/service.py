@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from budgets import Intent, IntentError, Mode, Plan, make_plan
+from gateway.closing import Closing
 from gateway.config import Config, ReasoningOutput
 from gateway.edge.auth import Caller, Gate
 from gateway.ledger import Ledger
@@ -41,7 +42,7 @@ class Service:
         listener = PoolMetrics(metrics)
         for pool in registry.pools.values():
             pool.listener = listener
-        self.is_draining = False
+        self.closing = Closing()
 
     @property
     def body_limit(self) -> int:
@@ -108,7 +109,7 @@ class Service:
     @property
     def is_ready(self) -> bool:
         """May a load balancer send requests? One ready worker will do: a pool that is down answers for itself."""
-        return not self.is_draining and any(pool.is_ready for pool in self.registry.pools.values())
+        return not self.closing.has_begun and any(pool.is_ready for pool in self.registry.pools.values())
 
     def close(self) -> None:
         self.routing.close()

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from budgets import BUDGET_HEADER
 from gateway.api.respond import ClientGone, headers_of, read_body, send_error, while_client_stays
 from gateway.api.sinks import StreamSink, WholeSink
+from gateway.closing import Limit
 from gateway.config import LoopAction
 from gateway.edge.auth import Caller
 from gateway.edge.errors import ApiError, bad_request, forbidden, internal_error, method_not_allowed
@@ -45,14 +46,17 @@ class ChatRoute:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = headers_of(scope)
+        headers, closing = headers_of(scope), self._service.closing
         identity = request_id(headers.get(REQUEST_ID))
         shown = {REQUEST_ID: identity, "x-thinkgate-request-id": identity}
         try:
             if scope["method"] != "POST":
                 raise method_not_allowed(scope["method"], scope["path"], "POST")
-            query = await self._query(headers, identity, receive)
-            course = await self._service.chart(query)
+            limit = Limit(None, internal_error())
+            with closing.running(limit):
+                async with limit:
+                    query = await self._query(headers, identity, receive)
+                    course = await self._service.chart(query)
         except ClientGone:
             return
         except ApiError as error:
@@ -62,7 +66,8 @@ class ChatRoute:
         sink = self._sink(query, course, send, {**shown, **decision_headers(course)})
         flight = charter(query, course.decision, course.plan, course.pool, self._service.ledger)
         try:
-            await while_client_stays(flight.run(sink), receive)
+            with closing.running(flight):
+                await while_client_stays(flight.run(sink), receive)
         except Exception:
             log.exception("flight failed", request_id=identity)
             await sink.fail(internal_error())

@@ -20,7 +20,7 @@ def ops_router(service: Service) -> APIRouter:
     @router.get("/readyz", summary="May traffic come? 503 while draining or without a ready worker")
     async def readyz() -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
         pools = {name: pool.is_ready for name, pool in service.registry.pools.items()}
-        body = {"ready": service.is_ready, "draining": service.is_draining, "pools": pools}
+        body = {"ready": service.is_ready, "draining": service.closing.has_begun, "pools": pools}
         return JSONResponse(body, status_code=200 if service.is_ready else 503)
 
     @router.get("/metrics", summary="Prometheus metrics")

@@ -1,7 +1,7 @@
 """/v1/completions and /v1/embeddings: passed through to a pool, bytes as they are.
 
-No router, no budget, no parsing: these routes carry no thoughts. Model names, keys, limits and disconnects are the
-gateway's all the same.
+No router, no budget, no parsing: these routes carry no thoughts. Model names, keys, limits, retries, deadlines and
+disconnects are the gateway's all the same.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from starlette.types import Receive, Scope, Send
 from gateway import sse
 from gateway.api.respond import ClientGone, headers_of, read_body, send_error, send_json, start, while_client_stays
 from gateway.api.sinks import STREAM_HEADERS
-from gateway.edge.errors import ApiError, bad_request, engine_failed, engine_refused, engine_silent
+from gateway.attempts import Attempts
+from gateway.closing import Limit
+from gateway.edge.errors import ApiError, bad_request, deadline_passed, internal_error
 from gateway.edge.hygiene import checked
 from gateway.edge.request_id import HEADER as REQUEST_ID
-from gateway.edge.request_id import request_id
-from gateway.pools import Pool
-from gateway.pools.pressure import BYTES_A_TOKEN
-from gateway.pools.verdict import NEUTRAL, SUCCESS, Verdict, judge, judge_transport
+from gateway.edge.request_id import leg_id, request_id
+from gateway.leg import LegFailed
+from gateway.passage import Passage, Question
+from gateway.pools import Pool, Worker
 from gateway.query import decode_object, encode_object
 from gateway.service import Service
-from gateway.upstream import End, UpstreamError, read_whole
-from gateway.upstream import Response as EngineResponse
-from gateway.wire import read_error
 
 
 class Relay(Response):
@@ -40,80 +39,101 @@ class Relay(Response):
         self._path = path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = headers_of(scope)
+        headers, closing = headers_of(scope), self._service.closing
         shown = {REQUEST_ID: request_id(headers.get(REQUEST_ID))}
+        limit = Limit(None, internal_error())
         try:
-            self._service.gate.admit(headers)
-            patience = self._service.config.server.body_timeout
-            raw = await read_body(receive, headers, limit=self._service.body_limit, patience=patience)
-            pool, body = self._shape(raw)
+            with closing.running(limit):
+                async with limit:
+                    pool, body = await self._read(headers, receive)
         except ClientGone:
             return
         except ApiError as error:
             await send_error(send, error, shown)
             return
-        await while_client_stays(self._carry(pool, body, shown, send), receive)
+        crossing = Crossing(pool, self._path, body, shown, send)
+        with closing.running(crossing):
+            await while_client_stays(crossing.run(), receive)
 
-    def _shape(self, raw: bytes) -> tuple[Pool, dict[str, Any]]:
-        body = checked(decode_object(raw))
+    async def _read(self, headers: Mapping[str, str], receive: Receive) -> tuple[Pool, dict[str, Any]]:
+        service = self._service
+        service.gate.admit(headers)
+        patience = service.config.server.body_timeout
+        body = checked(decode_object(await read_body(receive, headers, limit=service.body_limit, patience=patience)))
         model = body.get("model")
         if not isinstance(model, str):
             raise bad_request("`model` must be a string.", param="model", code="missing_required_parameter")
-        pool = self._service.registry.find(model).standard
+        pool = service.registry.find(model).standard
         return pool, {**body, "model": pool.profile.model}
 
-    async def _carry(self, pool: Pool, body: dict[str, Any], shown: Mapping[str, str], send: Send) -> None:
-        patience = pool.config.timeouts
+
+class Crossing:
+    """One request's way to a worker and back. `run` once; exactly one terminal thing reaches the client."""
+
+    def __init__(self, pool: Pool, path: str, body: dict[str, Any], shown: Mapping[str, str], send: Send) -> None:
+        self._pool = pool
+        self._path = path
+        self._body = body
+        self._shown = shown
+        self._send = send
+        self._patience = pool.config.timeouts
+        self._limit = Limit(self._patience.total, deadline_passed(self._patience.total))
+        self._passage: Passage | None = None
+        self._is_open = False
+
+    def break_off(self, error: ApiError) -> None:
+        """End it with this error, unless it is over."""
+        self._limit.break_off(error)
+
+    async def run(self) -> None:
+        """Errors go to the client; a cancellation means that it is gone."""
         try:
-            raw = encode_object(body)
-            await pool.wait_ready(patience.queue)
-            worker = pool.pick()
+            async with self._limit:
+                self._passage = passage = await self._launch()
+                await self._tell(passage)
+        except LegFailed as failed:
+            await self._fail(failed.error)
         except ApiError as error:
-            await send_error(send, error, shown)
-            return
-        seat, verdict = worker.seat(len(raw) // BYTES_A_TOKEN), NEUTRAL
-        response: EngineResponse | None = None
-        how = End.ABANDONED
-        try:
-            headers = {**pool.headers, REQUEST_ID: shown[REQUEST_ID]}
-            async with asyncio.timeout(patience.first_token):
-                response = await worker.client.post(self._path, headers, raw)
-            if response.status != 200:
-                refused = engine_refused(response.status, read_error(await read_whole(response)), response.headers)
-                verdict = judge(refused, response.headers)
-                await send_error(send, refused, shown)
-                return
-            response.watch(patience.idle)
-            if response.headers.get("content-type", "").startswith("text/event-stream"):
-                verdict = await _stream(response, shown, send)
-            else:
-                whole = await read_whole(response)
-                verdict = SUCCESS
-                await send_json(send, 200, whole, shown)
-            how = End.FINISHED
-        except TimeoutError:
-            verdict = judge(engine_silent(patience.first_token))
-            await send_error(send, engine_silent(patience.first_token), shown)
-        except UpstreamError as error:
-            verdict = judge_transport(error)
-            await send_error(send, engine_failed(error), shown)
+            await self._fail(error)
         finally:
-            worker.let_go(seat, verdict, aborted=False)
-            if response is not None:
-                response.end(how)
+            if self._passage is not None:
+                self._passage.end()
 
+    async def _launch(self) -> Passage:
+        pool = self._pool
+        raw = encode_object(self._body)
+        until = asyncio.get_running_loop().time() + self._patience.total
+        attempts = Attempts(pool, until)
+        await pool.wait_ready(self._patience.queue)
 
-async def _stream(response: EngineResponse, shown: Mapping[str, str], send: Send) -> Verdict:
-    """Bytes as they come; a break-off becomes one error event, since the status is out."""
-    await start(send, 200, {**shown, **STREAM_HEADERS})
-    last, verdict = b"", SUCCESS
-    try:
-        while data := await response.read():
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-    except UpstreamError as error:
-        last, verdict = sse.event(engine_failed(error).body()), judge_transport(error)
-    await send({"type": "http.response.body", "body": last})
-    return verdict
+        async def ask(worker: Worker) -> Passage:
+            name = leg_id(self._shown[REQUEST_ID], len(attempts.tried))
+            question = Question(self._path, {**pool.headers, REQUEST_ID: name}, raw, bool(self._body.get("stream")))
+            return await Passage.begin(worker, question, self._patience)
+
+        return await attempts.run(ask)
+
+    async def _tell(self, passage: Passage) -> None:
+        if passage.whole is not None:
+            passage.end()
+            await send_json(self._send, 200, passage.whole, self._shown)
+            return
+        self._is_open = True
+        await start(self._send, 200, {**self._shown, **STREAM_HEADERS})
+        while (data := await passage.read()) is not None:
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        if passage.failure is not None:
+            raise passage.failure
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _fail(self, error: ApiError) -> None:
+        """Once the status is out, one error event, without `[DONE]`."""
+        if self._passage is not None:
+            self._passage.end()  # first the engine stops, then the client hears of it
+        if self._is_open:
+            await self._send({"type": "http.response.body", "body": sse.event(error.body())})
+        else:
+            await send_error(self._send, error, self._shown)
 
 
 def relay(service: Service, path: str) -> Any:

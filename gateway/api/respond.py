@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from gateway.edge.errors import ApiError, bad_request, body_too_large
+from gateway.edge.errors import ApiError, bad_request, body_too_large, shutting_down
+from gateway.edge.request_id import HEADER as REQUEST_ID
+from gateway.edge.request_id import request_id
+
+TURNED_AWAY_PATIENCE = 1.0
+"""Seconds that the body of a request may take that is turned away anyway."""
 
 
 class ClientGone(Exception):
@@ -61,6 +67,15 @@ async def read_body(receive: Receive, headers: Mapping[str, str], *, limit: int,
                     return parts[0] if len(parts) == 1 else b"".join(parts)
     except TimeoutError as error:
         raise bad_request(f"The body did not arrive within {patience:g} s.", code="body_timeout") from error
+
+
+async def turn_away(scope: Scope, receive: Receive, send: Send, *, limit: int) -> None:
+    """A request that comes while the service drains. Its body is read first, as far as it comes: a connection that is
+    closed upon unread bytes may lose the answer."""
+    headers = headers_of(scope)
+    with suppress(ApiError, ClientGone):
+        await read_body(receive, headers, limit=limit, patience=TURNED_AWAY_PATIENCE)
+    await send_error(send, shutting_down(), {REQUEST_ID: request_id(headers.get(REQUEST_ID))})
 
 
 async def while_client_stays(work: Coroutine[Any, Any, None], receive: Receive) -> None:

@@ -21,6 +21,9 @@ MAX_RETRY_AFTER = 60
 UNREACHABLE = "engine_unreachable"
 """The code of a connection that could not be made, or broke."""
 
+SHUTTING_DOWN = "shutting_down"
+"""The code of what is turned away, or broken off, because the process ends."""
+
 _TOO_LONG = ("maximum context length", "context length of", "available context size")
 """How vLLM, SGLang and llama-server say that a prompt does not fit."""
 
@@ -80,6 +83,12 @@ def all_busy(seconds: float) -> ApiError:
     """Every worker has asked to be left alone; `seconds` until the first may be asked again."""
     headers = {"retry-after": str(min(max(ceil(seconds), 1), MAX_RETRY_AFTER))}
     return ApiError(503, "Every worker of this model is busy.", "server_error", code="engine_busy", headers=headers)
+
+
+def shutting_down() -> ApiError:
+    """This process ends. Another one may answer at once, whatever has been generated here: a retry is right."""
+    headers = {"retry-after": "2", "x-should-retry": "true", "connection": "close"}
+    return ApiError(503, "The gateway is shutting down.", "server_error", code=SHUTTING_DOWN, headers=headers)
 
 
 def internal_error() -> ApiError:

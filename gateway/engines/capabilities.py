@@ -1,4 +1,4 @@
-"""What one worker can do about thinking: asked of it once when it first answers, never guessed by request.
+"""What one worker can do about thinking: asked of it whenever it becomes ready or was restarted, never by request.
 
 A dialect knows the questions; whoever watches the workers knows how to ask them.
 """

@@ -19,12 +19,17 @@ _LABEL = re.compile(rb'(\w+)="([^"]*)"')
 @dataclass(frozen=True, slots=True)
 class Load:
     """All requests there, whoever sent them. `kv`: part of the KV cache in use (0..1); `capacity`: its size in tokens;
-    None where the engine does not say."""
+    `began`: when its process started, in seconds of Unix time. None where the engine does not say."""
 
     running: int
     waiting: int
     kv: float | None = None
     capacity: int | None = None
+    began: float | None = None
+
+
+BEGAN = "process_start_time_seconds"
+"""The process collector of every Prometheus client; vLLM with one API server has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ async def load_of_metrics(ask: Ask, series: Series) -> Load | None:
         waiting=round(sum(waiting)),
         kv=min(1.0, max(0.0, sum(used) / len(used))) if used else None,
         capacity=round(sum(sizes)) or None,
+        began=max((value for _, value in _samples(text, BEGAN)), default=None),
     )
 
 

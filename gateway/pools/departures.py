@@ -7,7 +7,7 @@ sleeps while nothing leaves. What follows from it (who is picked) is the pool's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
 
 import httpx
@@ -24,6 +24,15 @@ FIRST_LOOK, LONGEST_PAUSE = 0.05, 1.0
 
 PATIENCE = 30.0
 """Seconds after which a leg that still seems to run is given up on; it is counted, and no longer waited for."""
+
+
+LAST_LOOK = 5.0
+"""Seconds that the end of the process waits for its aborted legs to be gone; engines stop without being watched too."""
+
+
+async def all_gone(pools: Iterable[Pool]) -> None:
+    """Until nothing leaves anywhere, as far as the watches see it; `LAST_LOOK` seconds at most."""
+    await asyncio.gather(*(worker.wait_gone(LAST_LOOK) for pool in pools for worker in pool.workers))
 
 
 class DepartureWatch:

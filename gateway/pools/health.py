@@ -8,6 +8,7 @@ nothing: a worker that warms up is only not chosen yet.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import httpx
 import msgspec
@@ -105,8 +106,10 @@ class HealthWatch:
     async def _take_in(self, worker: Worker) -> None:
         """From wherever it is to ready, if it can generate."""
         pool = self._pool
-        if worker.state is State.EJECTED and pool.clock() < worker.ejected_until:
-            return
+        if worker.state is State.EJECTED:
+            if pool.clock() < worker.ejected_until:
+                return
+            worker.is_known = False
         pool.move(worker, State.WARMING, "it answers, and has to generate a few tokens")
         if not worker.breaker.half_open(pool.clock()):
             return
@@ -115,7 +118,7 @@ class HealthWatch:
             pool.move(worker, State.WARMING, problem)
             self._give_up_if_late(worker, problem)
             return
-        if worker.capabilities is None:
+        if not worker.is_known:
             await self._probe(worker)
         worker.floods = 0
         pool.move(worker, State.READY, "ready")
@@ -137,7 +140,8 @@ class HealthWatch:
         return problem
 
     async def _probe(self, worker: Worker) -> None:
-        """Ask what it can do. No answer is no verdict: it may serve, and is asked again at the next poll."""
+        """Ask what it can do. No answer is no verdict: it may serve, what was known of it is taken to hold, and it is
+        asked again at the next poll."""
         try:
             found = await self._pool.dialect.probe(
                 asker(self._client, worker, PROBE_PATIENCE), self._pool.profile, self._pool.phrases
@@ -145,12 +149,16 @@ class HealthWatch:
         except httpx.HTTPError as error:
             log.warning("could not ask a worker what it can do", worker=worker.name, problem=type(error).__name__)
             return
-        worker.capabilities = found
-        log.info("capabilities", pool=self._pool.name, worker=worker.name, **found.shown)
+        known, worker.is_known = worker.capabilities, True
+        if known is not None and found.version != known.version:
+            worker.has_overrun = False
+        worker.capabilities = replace(found, native_cap=found.native_cap and not worker.has_overrun)
+        if worker.capabilities != known:
+            log.info("capabilities", pool=self._pool.name, worker=worker.name, **worker.capabilities.shown)
 
     async def _measure(self, worker: Worker) -> None:
         """How busy it is; and what it runs for others, seen while nothing of ours is on its way out."""
-        if worker.capabilities is None:
+        if not worker.is_known:
             await self._probe(worker)
         try:
             load = await self._pool.dialect.load(asker(self._client, worker, self._health.timeout))
@@ -158,9 +166,17 @@ class HealthWatch:
             return
         if load is None:
             return
+        self._note_start(worker, load.began)
         worker.gauge.note(load, self._pool.clock())
         if not worker.leaving:
             worker.strangers = max(0, load.running + load.waiting - worker.in_flight)
+
+    def _note_start(self, worker: Worker, began: float | None) -> None:
+        """A restart may be over between two polls. The next one asks the new process what it can do."""
+        if None not in (began, worker.began) and began != worker.began:
+            log.info("a worker was restarted", pool=self._pool.name, worker=worker.name)
+            worker.is_known, worker.has_overrun = False, False
+        worker.began = began if began is not None else worker.began
 
     async def _problem(self, worker: Worker) -> tuple[bool, str | None]:
         """Does anybody answer there at all, and why the worker cannot serve, None if it can."""

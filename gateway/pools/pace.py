@@ -17,9 +17,6 @@ from gateway.pools.roster import Cause
 from gateway.pools.states import State
 from gateway.pools.worker import Worker
 
-WINDOW = 10.0
-"""Seconds that are measured together."""
-
 WINDOWS = 3
 """Windows in a row in which a worker has to be slow."""
 
@@ -27,8 +24,8 @@ TIMES, DEVIATIONS = 3.0, 5.0
 """Slow: so many times the pool's median of seconds a character, and beyond it by so many median absolute deviations.
 Both, since a pool of equals has next to no deviation."""
 
-LEAST_STREAMED = 5.0
-"""Stream-seconds a worker needs in a window to be compared at all."""
+LEAST_STREAMED = 0.5
+"""Streams that a worker needs throughout a window, on average, to be compared at all."""
 
 LEAST_POOL = 3
 """Workers that have to be compared: of two nobody can say which is the slow one."""
@@ -36,11 +33,11 @@ LEAST_POOL = 3
 MOST_EJECTED = 3
 """At most one in so many workers of a pool is ejected for being slow."""
 
-EJECTED_FOR, LONGEST = 30.0, 600.0
-"""Seconds, doubling from the one to the other."""
+EJECTED_FOR, LONGEST = 3.0, 60.0
+"""Windows, doubling from the one to the other."""
 
 USUAL_WEIGHT = 0.02
-"""Of one window in the pool's usual pace: that of the last ten minutes or so."""
+"""Of one window in the pool's usual pace: that of the last sixty or so."""
 
 W = TypeVar("W", bound=Hashable)
 
@@ -87,13 +84,14 @@ class PaceWatch:
     def __init__(self, pool: Pool, on_ratio: Callable[[str, float], None]) -> None:
         self._pool = pool
         self._on_ratio = on_ratio
+        self._window = pool.config.health.pace_window
         self._judge = PaceJudge[Worker]()
         self._times: dict[Worker, int] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await asyncio.sleep(WINDOW)
+            await asyncio.sleep(self._window)
             self.look()
 
     def look(self) -> None:
@@ -102,17 +100,16 @@ class PaceWatch:
         paces: dict[Worker, float] = {}
         for worker in pool.workers:
             said, seconds = worker.stride.take()
-            if worker.is_ready and seconds >= LEAST_STREAMED:
+            if worker.is_ready and seconds >= LEAST_STREAMED * self._window:
                 paces[worker] = said / seconds
         out = sum(worker.state in {State.EJECTED, State.WARMING} for worker in pool.workers)
         for worker in self._judge.judge(paces, pool=len(pool.workers), out=out):
             times = self._times.get(worker, 0)
             self._times[worker] = times + 1
-            pool.eject(worker, Cause.SLOW, "it generates much slower than its pool", now + _span(times))
+            pool.eject(worker, Cause.SLOW, "it generates much slower than its pool", now + self._span(times))
         self._times = {worker: times for worker, times in self._times.items() if worker in pool.workers}
         self._on_ratio(pool.name, self._judge.ratio)
 
-
-def _span(times: int) -> float:
-    """Seconds of the ejection after so many."""
-    return min(LONGEST, EJECTED_FOR * 2.0 ** min(times, 16))
+    def _span(self, times: int) -> float:
+        """Seconds of the ejection after so many."""
+        return self._window * min(LONGEST, EJECTED_FOR * 2.0 ** min(times, 16))

@@ -33,6 +33,7 @@ class Worker:
     abort until the engine runs them no more; `strangers` are the requests of others it was last seen to run."""
 
     __slots__ = (
+        "began",
         "breaker",
         "capabilities",
         "client",
@@ -43,6 +44,7 @@ class Worker:
         "gauge",
         "gone",
         "has_overrun",
+        "is_known",
         "leaving",
         "life",
         "name",
@@ -88,6 +90,10 @@ class Worker:
         """Is told what came of each leg, and the stamp it began with."""
         self.capabilities: Capabilities | None = None
         """What it can do, once it was asked."""
+        self.is_known = False
+        """Was it asked since it last came? What comes back may be another build, or other weights."""
+        self.began: float | None = None
+        """When its process started, as far as it says: another time is another process."""
         self.has_overrun = False
         """Was it seen not to keep to a cap it was told? It is not told one again."""
 

@@ -62,6 +62,9 @@ class VllmDouble(Double):
         self.overruns = overruns
         self.drops = drops
         self.misfiles = misfiles
+        self.version = "0.32.0"
+        self.began = 1_795_968_000.25
+        """When its process started."""
         self._names = count(1)
 
     def routes(self) -> dict[tuple[str, str], Handler]:
@@ -210,7 +213,7 @@ class VllmDouble(Double):
         await wire.answer(self.health, b"")
 
     async def _version(self, exchange: Exchange, wire: Wire) -> None:
-        await answer_json(wire, {"version": "0.32.0"})
+        await answer_json(wire, {"version": self.version})
 
     async def _models(self, exchange: Exchange, wire: Wire) -> None:
         card = {"id": self.model, "object": "model", "created": int(time()), "owned_by": "vllm", "root": self.model}
@@ -222,6 +225,7 @@ class VllmDouble(Double):
     async def _metrics(self, exchange: Exchange, wire: Wire) -> None:
         labels = f'engine="0",model_name="{self.model}"'
         lines = [
+            f"process_start_time_seconds {self.began}",
             f"vllm:num_requests_running{{{labels}}} {self.running}.0",
             f"vllm:num_requests_waiting{{{labels}}} 0.0",
             f"vllm:kv_cache_usage_perc{{{labels}}} {min(1.0, len(self.active) / 100)}",

@@ -125,7 +125,7 @@ class TestRecordedShapes:
         names = set((wire / "vllm-0.32" / "metrics_after.txt").read_text().split())
         async with httpx.AsyncClient() as client:
             ours = (await client.get(f"{double.url}/metrics")).text
-        ours_names = {line.split("{")[0] for line in ours.splitlines()}
+        ours_names = {line.partition("{")[0].split()[0] for line in ours.splitlines()}
         assert ours_names <= {name.split("{")[0] for name in names}
 
     @pytest.mark.parametrize("usage", [True, False])

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tenacity import wait_fixed
 
-from gateway import launch
+from gateway import attempts
 from gateway.config import EngineKind, Timeouts
 from gateway.deltas import Delta
 from gateway.ledger import EndedBy, Outcome
@@ -192,7 +192,7 @@ async def test_a_client_that_leaves_at_any_moment_leaves_nothing_running(at: int
 
 
 async def test_a_client_that_leaves_between_two_tries_leaves_nothing_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "wait_random_exponential", lambda **_: wait_fixed(60))
+    monkeypatch.setattr(attempts, "wait_random_exponential", lambda **_: wait_fixed(60))
     bench = Bench([refusal(500), refusal(500), answer("late")])
     task = asyncio.create_task(bench.fly())
     await until(lambda: bench.tape.events.count("end finished") == 2)

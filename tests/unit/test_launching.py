@@ -181,12 +181,11 @@ async def test_a_worker_that_was_lost_is_not_asked_again_while_there_is_another(
     bench = Bench([fine(), fine()], [fine(), fine()])
     lost = bench.pool.workers[1]
     bench.launcher.note_lost(lost)
-    assert bench.launcher.has_refuge
     for _ in range(2):
         leg = await bench.launch("answer", stay=lost)
         assert leg.worker is not lost
     bench.pool.eject(bench.pool.workers[0], Cause.HEALTH, "it refuses connections", bench.now)
-    assert not bench.launcher.has_refuge
+    assert (await bench.launch("answer", stay=lost)).worker is lost, "there is nobody else"
 
 
 async def test_a_leg_that_goes_on_may_stay_on_a_worker_that_drains() -> None:

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from gateway.config import Health
 from gateway.pools import Pool, State, pace, stride
-from gateway.pools.pace import EJECTED_FOR, WINDOW, PaceWatch
+from gateway.pools.pace import EJECTED_FOR, PaceWatch
 from gateway.pools.roster import Cause
 from gateway.pools.stride import Stride
 from tests.scripted import Tape, make_ready, scripted_pool
 from tests.unit.test_health import Moves
+
+WINDOW = Health().pace_window
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def test_a_slow_worker_is_left_alone_for_longer_each_time(turn: list[float]) -> 
         for _ in range(pace.WINDOWS):
             assert slow.is_ready
             window(pool, watch, turn, [15, 300, 310])
-        assert (slow.state, slow.ejected_until - turn[0]) == (State.EJECTED, EJECTED_FOR * 2**times)
+        assert (slow.state, slow.ejected_until - turn[0]) == (State.EJECTED, WINDOW * EJECTED_FOR * 2**times)
         make_ready(pool, slow)
     assert moves.causes == [Cause.SLOW] * 3
     assert ratios[-1] == 1.0

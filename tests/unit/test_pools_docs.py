@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.attempts import ATTEMPTS
 from gateway.config import Health, SelectionPolicy, Timeouts
 from gateway.edge.errors import MAX_RETRY_AFTER
 from gateway.engines import llamacpp, sglang, vllm
-from gateway.launch import ATTEMPTS
 from gateway.observe.metrics import Metrics
 from gateway.pools import State, breaker, canary, membership, pace, pressure, retries, roster, selection
 from gateway.pools.roster import Cause
@@ -59,8 +59,8 @@ def _families(metrics: Metrics) -> list[tuple[str, str]]:
         f"after {breaker.OPEN_FOR:g} s, doubling up to {breaker.LONGEST:g} s",
         f"after {breaker.UNREACHABLE_FOR:g} s, doubling up to {breaker.LONGEST:g} s",
         f"after {roster.SICK_FOR:g} s",
-        f"after {pace.EJECTED_FOR:g} s, doubling up to {pace.LONGEST:g} s",
-        f"Each {pace.WINDOW:g} s the characters",
+        f"after {pace.EJECTED_FOR:g} windows (30 s), doubling up to {pace.LONGEST:g} (600 s)",
+        f"Each `health.pace_window` ({Health().pace_window:g} s) the characters",
         f"{pace.WINDOWS} windows in a row; in pools of {pace.LEAST_POOL} and more",
         f"no more than {selection.BOUND} of its share of the requests and its KV cache is below {selection.FULL:.0%}",
         f"older than {pressure.STALE_AFTER} polls",

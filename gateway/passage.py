@@ -1,0 +1,159 @@
+"""One request that is passed through to one worker: bytes as they are, seen only as far as telling its end needs.
+
+The counterpart of a leg for routes that carry no thoughts. Which worker is asked is `attempts`' business, who is told
+`api.relay`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway import sse
+from gateway.config import Timeouts
+from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_silent
+from gateway.leg import LegFailed, refusal_of
+from gateway.pools import Worker
+from gateway.pools.pressure import BYTES_A_TOKEN
+from gateway.pools.verdict import NEUTRAL, SUCCESS, judge_transport
+from gateway.reading import failure_in
+from gateway.upstream import End, Response, UpstreamError, read_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What every worker that is tried is sent."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    is_streamed: bool
+
+
+class Passage:
+    """Made by `begin`. An answer is either `whole`, or a stream to be `read`; `end` lets the worker go at any time."""
+
+    def __init__(self, worker: Worker, question: Question) -> None:
+        self.whole: bytes | None = None
+        self._worker = worker
+        self._question = question
+        self._seat = worker.seat(len(question.body) // BYTES_A_TOKEN)
+        self._verdict = NEUTRAL
+        self._response: Response | None = None
+        self._splitter = sse.Splitter()
+        self._first = b""
+        self._is_asked = False
+        self._is_over = False
+        self._is_let_go = False
+        self.failure: ApiError | None = None
+        """Why a stream has ended badly, once `read` has given None."""
+
+    @classmethod
+    async def begin(cls, worker: Worker, question: Question, patience: Timeouts) -> Passage:
+        """Wait for the whole answer, or for the first event of a stream. Raises LegFailed.
+
+        An engine that answers in one piece has nothing to say before it is done, so only the request's whole time
+        limits that.
+        """
+        passage = cls(worker, question)
+        try:
+            async with asyncio.timeout(patience.first_token if question.is_streamed else None):
+                await passage._begin()
+        except TimeoutError as error:
+            failed = LegFailed(engine_silent(patience.first_token), retryable=False)
+            passage._verdict = failed.verdict
+            passage.end()
+            raise failed from error
+        except LegFailed as failed:
+            passage._verdict = failed.verdict
+            passage.end()
+            raise
+        except BaseException:
+            passage.end()
+            raise
+        if passage.whole is None and passage._response is not None:
+            passage._response.watch(patience.idle)
+        return passage
+
+    async def read(self) -> bytes | None:
+        """Whole events, as many as have come; None at the end. `[DONE]` is the last of a good one."""
+        first, self._first = self._first, b""
+        if first:
+            return first
+        while not self._is_over:
+            if told := await self._hear():
+                return told
+        return None
+
+    def end(self) -> None:
+        """Let the worker go; an engine that is not done stops. Safe to call twice."""
+        if self._is_let_go:
+            return
+        self._is_let_go = True
+        is_done = self._is_over or self.whole is not None
+        self._worker.let_go(self._seat, self._verdict, aborted=self._is_asked and not is_done)
+        if self._response is not None:
+            self._response.end(End.FINISHED if is_done and self.failure is None else End.ABANDONED)
+
+    async def _begin(self) -> None:
+        question = self._question
+        self._is_asked = True
+        try:
+            self._response = response = await self._worker.client.post(question.path, question.headers, question.body)
+        except UpstreamError as error:
+            self._is_asked = False
+            raise _lost(error) from error
+        if response.status != 200:
+            self._is_asked = False
+            raise await refusal_of(response)
+        if response.headers.get("content-type", "").startswith("text/event-stream"):
+            while not self._first and not self._is_over:
+                self._first = await self._hear()
+            if self.failure is not None and not self._first:
+                raise LegFailed(self.failure, retryable=self.failure.status == 429 or self.failure.status >= 500)
+            return
+        try:
+            self.whole = await read_whole(response)
+        except UpstreamError as error:
+            raise _lost(error) from error
+        self._verdict = SUCCESS
+
+    async def _hear(self) -> bytes:
+        """The events of one read, framed anew: half of one that broke off must not run into the error that follows."""
+        assert self._response is not None
+        try:
+            data = await self._response.read()
+            events = self._splitter.feed(data) if data else self._splitter.finish()
+        except UpstreamError as error:
+            self._fail(LegFailed(engine_failed(error), retryable=False, verdict=judge_transport(error)))
+            return b""
+        except sse.EventTooLong as error:
+            self._fail(_broken(f"The engine's stream is not readable: {error}."))
+            return b""
+        told: list[bytes] = []
+        for event in events:
+            if event == sse.DONE:
+                self._is_over, self._verdict = True, SUCCESS
+                told.append(sse.DONE_EVENT)
+            elif (failure := failure_in(event)) is not None:
+                self._fail(LegFailed(failure, retryable=False))
+            else:
+                told.append(sse.event(event))
+            if self._is_over:
+                break
+        if not data and not self._is_over:
+            self._fail(_broken("The engine's stream ended in the midst of the answer."))
+        return b"".join(told)
+
+    def _fail(self, failed: LegFailed) -> None:
+        self._is_over = True
+        self.failure, self._verdict = failed.error, failed.verdict
+
+
+def _broken(message: str) -> LegFailed:
+    return LegFailed(engine_broke_off(message), retryable=False)
+
+
+def _lost(error: UpstreamError) -> LegFailed:
+    return LegFailed(engine_failed(error), retryable=True, verdict=judge_transport(error))
