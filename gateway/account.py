@@ -38,7 +38,9 @@ class Account:
         usage = watch.usage
         if self.prompt:
             return
-        if usage is not None and is_first:
+        if (handed := leg.handed_prompt) is not None and is_first:
+            self.prompt, self.cached = handed.tokens, handed.cached
+        elif usage is not None and is_first:
             self.prompt, self.cached = usage.prompt, usage.cached
         elif leg.prompt is not None:
             self.prompt, self.cached = leg.prompt.tokens, leg.prompt.cached

@@ -40,6 +40,10 @@ class Attempts:
     conversation: str | None = None
     urgent: bool = False
     tried: list[Worker] = field(default_factory=list[Worker])
+    failed_before: list[Worker] = field(default_factory=list[Worker])
+    """Those that should have prefilled, and have failed: others are chosen for the next attempt."""
+    _spared: list[Worker] = field(default_factory=list[Worker])
+    """Tried, and not to blame."""
     _full: int = 0
 
     async def run(self, ask: Callable[[Worker], Awaitable[T]], home: Worker | None = None) -> T:
@@ -62,13 +66,16 @@ class Attempts:
     async def _attempt(self, ask: Callable[[Worker], Awaitable[T]], home: Worker | None) -> T:
         worker = home
         if worker is None:
-            avoided = [*self.tried, *self.shunned]
+            avoided = [*(worker for worker in self.tried if worker not in self._spared), *self.shunned]
             worker = self.pool.pick(avoided, self.fits, self.conversation, urgent=self.urgent)
         self.tried.append(worker)
         try:
             return await ask(worker)
         except LegFailed as failed:
             self._full += failed.is_back_pressure
+            if failed.culprit is not None:
+                self._spared.append(worker)
+                self.failed_before.append(failed.culprit)
             raise
 
     def _is_worth_another(self, error: BaseException) -> bool:
@@ -78,9 +85,8 @@ class Attempts:
         if len(self.tried) >= ATTEMPTS or self._has_no_time:
             return False
         pool = self.pool
-        if error.is_back_pressure and (
-            self._full >= FULL_WORKERS or not pool.has_other(self.tried, urgent=self.urgent)
-        ):
+        has_other = error.culprit is not None or pool.has_other(self.tried, urgent=self.urgent)
+        if error.is_back_pressure and (self._full >= FULL_WORKERS or not has_other):
             return False
         if pool.has_other((), urgent=self.urgent) and (self._is_free(error) or pool.retries.take(pool.clock())):
             return True

@@ -143,7 +143,7 @@ class Flight:
         told = self._told
         if not failed.is_workers_failure and not failed.is_back_pressure:
             raise failed
-        self._launcher.note_lost(leg.worker)
+        self._launcher.note_lost(failed.culprit or leg.worker)
         if not (told.thought or told.said or told.has_called):
             if self._steps.restarts >= MAX_MOVES:
                 raise failed

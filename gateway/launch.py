@@ -16,6 +16,7 @@ from gateway.engines import Call
 from gateway.ledger import Entry
 from gateway.leg import Leg
 from gateway.pools import Pool, State, Worker
+from gateway.pools.handoff import HandOff
 
 SLOT_PATIENCE = 0.5
 """Seconds that a leg waits for the slot of the one before it: elsewhere its whole prompt would be read again."""
@@ -62,7 +63,15 @@ class Launcher:
         )
 
         async def ask(worker: Worker) -> Leg:
-            return await self._ask(worker, make(worker), kind if len(attempts.tried) == 1 else "retry")
+            call = make(worker)
+            hand_off = self._pool.hand_off(
+                worker,
+                call,
+                key=self._conversation,
+                tried=[*self._lost, *attempts.failed_before],
+                is_warm=worker is stay,
+            )
+            return await self._ask(worker, call, kind if len(attempts.tried) == 1 else "retry", hand_off)
 
         return await attempts.run(ask, await self._home(stay, urgent=attempts.urgent))
 
@@ -79,11 +88,12 @@ class Launcher:
         """What has begun on a worker that drains may finish there, where its prefix is."""
         return self._pool.is_open(worker) or (worker.state is State.DRAINING and worker.in_flight > 0)
 
-    async def _ask(self, worker: Worker, call: Call, kind: str) -> Leg:
+    async def _ask(self, worker: Worker, call: Call, kind: str, hand_off: HandOff | None) -> Leg:
         entry = self._entry
         entry.kinds.append(kind)
         entry.legs += 1
         entry.worker = worker.name
         self.worker = worker
         names = {REQUEST_ID: leg_id(entry.request_id, entry.legs), "accept": "text/event-stream"}
-        return await Leg.launch(worker, call, self._pool.profile, self._deadlines, {**self._pool.headers, **names})
+        headers = {**self._pool.headers, **names}
+        return await Leg.launch(worker, call, self._pool.profile, self._deadlines, headers, hand_off=hand_off)

@@ -17,6 +17,7 @@ from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engin
 from gateway.engines import Call, Profile
 from gateway.engines.ids import TOKENIZE_PATH
 from gateway.pools import Worker
+from gateway.pools.handoff import HandOff, TransferFailed
 from gateway.pools.pressure import tokens_of
 from gateway.pools.verdict import NEUTRAL, SUCCESS, Kind, Verdict, judge, judge_transport
 from gateway.query import encode_object
@@ -29,11 +30,15 @@ class LegFailed(Exception):
     """The leg cannot go on. `retryable`: nothing was generated, so another worker may be asked. `verdict`: what it says
     of the worker, which its pool has been told."""
 
-    def __init__(self, error: ApiError, *, retryable: bool, verdict: Verdict | None = None) -> None:
+    def __init__(
+        self, error: ApiError, *, retryable: bool, verdict: Verdict | None = None, culprit: Worker | None = None
+    ) -> None:
         super().__init__(error.message)
         self.error = error
         self.retryable = retryable
         self.verdict = verdict or judge(error)
+        self.culprit = culprit
+        """Whose doing it was, if not the worker's that decodes."""
 
     @property
     def is_back_pressure(self) -> bool:
@@ -49,10 +54,19 @@ class LegFailed(Exception):
 class Leg:
     """Made by `launch`. `read` until it gives None; `end` lets the worker go, and stops the engine at any time."""
 
-    def __init__(self, worker: Worker, call: Call, profile: Profile, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        call: Call,
+        profile: Profile,
+        headers: Mapping[str, str],
+        *,
+        hand_off: HandOff | None = None,
+    ) -> None:
         self.worker = worker
         self.call = call
         self._headers = headers
+        self._hand_off = hand_off
         self._reader = AnswerReader(call, profile.format)
         self._response: Response | None = None
         self._own_prompt: Prompt | None = None
@@ -61,19 +75,28 @@ class Leg:
         self._verdict = NEUTRAL
         self._seat = worker.seat(tokens_of(call))
         self._sent_ids: tuple[int, ...] = ()
+        self._is_launched = False
         self._is_asked = False
         """Has the engine been asked to generate? Some answer nothing at all before their first token."""
 
     @classmethod
     async def launch(
-        cls, worker: Worker, call: Call, profile: Profile, deadlines: Deadlines, headers: Mapping[str, str]
+        cls,
+        worker: Worker,
+        call: Call,
+        profile: Profile,
+        deadlines: Deadlines,
+        headers: Mapping[str, str],
+        *,
+        hand_off: HandOff | None = None,
     ) -> Leg:
-        """Send the call and wait for the first delta that means something. Raises LegFailed.
+        """Send the call and wait for the first delta that means something. With a `hand_off` another worker prefills.
+        Raises LegFailed.
 
         An engine may answer 200 before it has looked at the request (vLLM), and may name the role before it fails:
         only a delta beyond that says that it generates.
         """
-        leg = cls(worker, call, profile, headers)
+        leg = cls(worker, call, profile, headers, hand_off=hand_off)
         try:
             async with asyncio.timeout(deadlines.first_token):
                 await leg._begin()
@@ -83,7 +106,7 @@ class Leg:
             leg.end(End.ABANDONED)
             raise failed from error
         except LegFailed as failed:
-            leg._verdict = failed.verdict
+            leg._verdict = failed.verdict if failed.culprit is None else NEUTRAL
             leg.end(End.ABANDONED)
             raise
         except BaseException:
@@ -91,6 +114,7 @@ class Leg:
             raise
         assert leg._response is not None
         leg._response.watch(deadlines.idle)
+        leg._is_launched = True
         return leg
 
     @property
@@ -100,7 +124,13 @@ class Leg:
     @property
     def prompt(self) -> Prompt | None:
         """The client's own prompt, where the engine tells its length before it is done."""
-        return self._own_prompt or self._reader.prompt
+        return self._own_prompt or self._reader.prompt or self.handed_prompt
+
+    @property
+    def handed_prompt(self) -> Prompt | None:
+        """As the worker that prefilled it has counted: the one that decodes calls all of it cached."""
+        report = None if self._hand_off is None else self._hand_off.report
+        return None if report is None or report.prompt is None else Prompt(report.prompt, report.cached)
 
     @property
     def sent_ids(self) -> tuple[int, ...]:
@@ -128,7 +158,8 @@ class Leg:
             return
         self._is_let_go = True
         aborted = how is End.ABANDONED and self._is_asked and not self._reader.is_over
-        self.worker.let_go(self._seat, self._verdict, aborted=aborted)
+        verdict = self._verdict if self._hand_off is None else self._hand_off.end(how, self._verdict)
+        self.worker.let_go(self._seat, verdict, aborted=aborted)
         if self._response is not None:
             self._response.end(how)
 
@@ -136,7 +167,9 @@ class Leg:
         body = await self._by_ids() if self.call.tokenize or self.call.prompt_ids else self.call.body
         self._is_asked = True
         try:
-            self._response = response = await self._post(self.call.path, body)
+            self._response = response = await (
+                self._post(self.call.path, body) if self._hand_off is None else self._hand_over(self._hand_off, body)
+            )
         except LegFailed:
             self._is_asked = False
             raise
@@ -149,6 +182,11 @@ class Leg:
         failure = self._reader.failure
         if failure is not None and all(isinstance(delta, Begin | Opaque) for delta in self._first):
             raise LegFailed(failure, retryable=failure.status == 429 or failure.status >= 500)
+        if self._hand_off is not None:
+            try:
+                await self._hand_off.confirm()
+            except TransferFailed as failed:
+                raise _failed_before(failed, is_told=False) from failed
 
     async def _hear(self) -> list[Delta]:
         """One read, timed: how long an engine that generates lets its streams wait."""
@@ -166,6 +204,8 @@ class Leg:
         try:
             data = await self._response.read()
         except UpstreamError as error:
+            if self._hand_off is not None and (failed := self._hand_off.failure) is not None:
+                raise _failed_before(failed, is_told=self._is_launched) from error
             self._reader.fail(engine_failed(error))
             return []
         return self._reader.feed(data)
@@ -197,6 +237,14 @@ class Leg:
             body["max_tokens"] = max(1, min(body["max_tokens"], context - len(ids)))
         return body
 
+    async def _hand_over(self, hand_off: HandOff, body: dict[str, Any]) -> Response:
+        try:
+            return await hand_off.post(self.call.path, self._headers, body)
+        except TransferFailed as failed:
+            raise _failed_before(failed, is_told=False) from failed
+        except UpstreamError as error:
+            raise LegFailed(engine_failed(error), retryable=True, verdict=judge_transport(error)) from error
+
     async def _post(self, path: str, body: dict[str, Any]) -> Response:
         try:
             return await self.worker.client.post(path, self._headers, encode_object(body))
@@ -204,6 +252,13 @@ class Leg:
             raise LegFailed(error, retryable=False, verdict=NEUTRAL) from error
         except UpstreamError as error:
             raise LegFailed(engine_failed(error), retryable=True, verdict=judge_transport(error)) from error
+
+
+def _failed_before(failed: TransferFailed, *, is_told: bool) -> LegFailed:
+    """The workers before the one that decodes have failed."""
+    status = failed.error.status
+    retryable = not is_told and (status == 429 or status >= 500)
+    return LegFailed(failed.error, retryable=retryable, verdict=failed.verdict, culprit=failed.worker)
 
 
 async def refusal_of(response: Response) -> LegFailed:

@@ -33,6 +33,9 @@ from gateway.wire import (
 )
 from parsers import ChoiceParser, Format, Piece, read_content, read_reasoning
 
+INTERNAL = (b'"kv_transfer_params"', b'"ec_transfer_params"')
+"""What engines tell each other beside an answer: addresses, and where another request's cache lies."""
+
 
 class Identity(msgspec.Struct, frozen=True):
     """How the engine names its answer."""
@@ -154,14 +157,15 @@ class AnswerReader:
         if is_only_choice:
             self._note_total(choices[0].index, chunk)
         hides = self._hides_usage and (usage is not None or chunk.timings is not None)
-        passes = is_only_choice and not hides
+        is_internal = any(name in event for name in INTERNAL)
+        passes = is_only_choice and not hides and not is_internal
         for choice in choices:
             self._take_choice(choice, event if passes else None)
         if usage is not None and usage.completion_tokens is not None:
             details = usage.prompt_tokens_details
             cached = details.cached_tokens if details is not None else None
             self._deltas.append(Usage(usage.prompt_tokens or 0, usage.completion_tokens, cached, bool(choices)))
-        elif not choices and chunk.prompt_progress is None:
+        elif not choices and chunk.prompt_progress is None and not is_internal:
             self._deltas.append(Opaque(event))
 
     def _note_total(self, index: int, chunk: WireChunk) -> None:

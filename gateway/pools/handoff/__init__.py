@@ -3,7 +3,24 @@
 One file a family of connectors; `pairing` chooses who takes part.
 """
 
-from gateway.pools.handoff.base import Pair, Transfer, TransferFailed, Place, Report, Side
+from gateway.pools.handoff.base import Pair, Place, Report, TransferFailed
+from gateway.pools.handoff.encode import Encoding
+from gateway.pools.handoff.errands import Errands
+from gateway.pools.handoff.handoff import HandOff, Witness
+from gateway.pools.handoff.pairing import Pairing, Wish
 from gateway.pools.handoff.ways import Way, way_of
 
-__all__ = ["Pair", "Transfer", "TransferFailed", "Place", "Report", "Side", "Way", "way_of"]
+__all__ = [
+    "Encoding",
+    "Errands",
+    "HandOff",
+    "Pair",
+    "Pairing",
+    "Place",
+    "Report",
+    "TransferFailed",
+    "Way",
+    "Wish",
+    "Witness",
+    "way_of",
+]

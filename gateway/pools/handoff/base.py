@@ -93,9 +93,9 @@ class Transfer(Protocol):
     async def post(
         self, path: str, headers: Mapping[str, str], body: dict[str, Any], extra: Mapping[str, Any]
     ) -> Response:
-        """The decode worker's answer, its head read. `body` is what a unified worker would be sent, `extra` what the
-        prefill worker alone is told besides. Raises TransferFailed for the prefill worker's doing, UpstreamError for the
-        decode worker's."""
+        """The decode worker's answer, its head read. `body` is what a unified worker would be sent, `extra` what
+        the prefill worker alone is told besides. Raises TransferFailed for the prefill worker's doing, UpstreamError
+        for the decode worker's."""
         ...
 
     @property

@@ -16,8 +16,8 @@ from gateway import sse
 from gateway.pools.handoff.base import (
     Answer,
     Pair,
-    TransferFailed,
     Side,
+    TransferFailed,
     broken,
     note_usage,
     refused,

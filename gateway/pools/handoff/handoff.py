@@ -11,7 +11,8 @@ from secrets import token_hex
 from typing import Any, Protocol
 
 from gateway.edge.request_id import HEADER as REQUEST_ID
-from gateway.pools.handoff.base import Transfer, TransferFailed, Report
+from gateway.pools.handoff.base import Report, Transfer, TransferFailed
+from gateway.pools.handoff.encode import Encoding
 from gateway.pools.handoff.pairing import Pairing
 from gateway.pools.verdict import Verdict
 from gateway.pools.worker import Worker
@@ -39,13 +40,22 @@ class HandOff:
     """`post` once, `confirm` before the first delta is passed on, `end` always."""
 
     def __init__(
-        self, passage: Transfer, pairing: Pairing, workers: tuple[Worker, Worker], *, pool: str, witness: Witness | None
+        self,
+        transfer: Transfer,
+        pairing: Pairing,
+        workers: tuple[Worker, Worker],
+        *,
+        pool: str,
+        witness: Witness | None,
+        encoding: Encoding | None,
     ) -> None:
-        self._transfer = passage
+        """`workers`: who prefills, and who decodes. `encoding`: before both, where there are workers for it."""
+        self._transfer = transfer
         self._pairing = pairing
         self._prefill, self._decode = workers
         self._pool = pool
         self._witness = witness
+        self._encoding = encoding
         self._is_over = False
 
     @property
@@ -64,7 +74,10 @@ class HandOff:
         """Raises TransferFailed, UpstreamError."""
         # Connectors match the two legs by this id, so a client's must not come twice.
         own = {**headers, REQUEST_ID: f"{headers[REQUEST_ID][:100]}-{token_hex(8)}"}
-        response = await self._transfer.post(path, own, body, {})
+        extra: dict[str, Any] = {}
+        if self._encoding is not None and "messages" in body:
+            body, extra = await self._encoding.run(own, body)
+        response = await self._transfer.post(path, own, body, extra)
         if self.report.is_local and self._witness is not None:
             self._witness.not_handed(self._pool)
         return response
