@@ -126,7 +126,9 @@ class Launcher:
 
     def _may_stay(self, worker: Worker) -> bool:
         """What has begun on a worker that drains may finish there, where its prefix is."""
-        return self._pool.is_open(worker) or (worker.state is State.DRAINING and bool(worker.in_flight or worker.leaving))
+        return self._pool.is_open(worker) or (
+            worker.state is State.DRAINING and bool(worker.in_flight or worker.leaving)
+        )
 
     @property
     def _has_time(self) -> bool:

@@ -15,6 +15,7 @@ import uvicorn
 
 from gateway.app import Thinkgate
 from gateway.config import Config
+from gateway.configsource import Source
 from gateway.embedded import EmbeddedUnavailable
 from gateway.observe.logs import configure_logs
 from router import RouterUnavailable
@@ -45,11 +46,11 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def run(config: Config) -> None:
-    """Serve until SIGTERM or SIGINT. Raises StartFailed."""
+def run(config: Config, source: Source) -> None:
+    """Serve until SIGTERM or SIGINT; SIGHUP reloads the config from its source. Raises StartFailed."""
     configure_logs(config.logs)
     try:
-        app = Thinkgate(config)
+        app = Thinkgate(config, source)
     except RouterUnavailable as error:
         raise StartFailed(str(error)) from error
     listening = _bind(config)
@@ -68,7 +69,7 @@ def run(config: Config) -> None:
         backlog=BACKLOG,
     )
     server = _Server(settings, app, _url(listening))
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _ignore)
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:
         runner.run(_serve(app, server, listening))
@@ -77,13 +78,15 @@ def run(config: Config) -> None:
 async def _serve(app: Thinkgate, server: _Server, listening: socket.socket) -> None:
     try:
         async with app.running():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, app.reloader.ask)
             await server.serve([listening])
     except EmbeddedUnavailable as error:
         raise StartFailed(str(error)) from error
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """uvicorn raises the signal that ended it once more when it is done; a drained service has ended well."""
+    """uvicorn raises the signal that ended it once more when it is done; a drained service has ended well. And a SIGHUP
+    before there is anything to reload must not end it."""
 
 
 def _bind(config: Config) -> socket.socket:

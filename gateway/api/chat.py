@@ -61,12 +61,14 @@ class ChatRoute:
             return
         sink = self._sink(query, course, send, {**shown, **decision_headers(course)})
         flight = charter(query, course.decision, course.plan, course.pool, self._service.ledger)
+        course.pool.crew.guests += 1
         try:
             await while_client_stays(flight.run(sink), receive)
         except Exception:
             log.exception("flight failed", request_id=identity)
             await sink.fail(internal_error())
         finally:
+            course.pool.crew.guests -= 1
             sink.close()
 
     async def _query(self, headers: dict[str, str], identity: str, receive: Receive) -> Query:

@@ -259,6 +259,7 @@ class Roster(Crewed):
         self.judge(worker, verdict, stamp)
         self.let_go_if_empty(worker)
 
+
 def short(url: str) -> str:
     """A worker's name: its address without the scheme."""
     return url.split("://", 1)[-1]
