@@ -21,20 +21,21 @@ from gateway.api.docs import describe_chat
 from gateway.api.models import models_router
 from gateway.api.ops import ops_router
 from gateway.api.relay import relay
+from gateway.api.reload import reload_router
 from gateway.api.respond import headers_of, turn_away
 from gateway.api.route import route_router
 from gateway.api.workers import workers_router
 from gateway.config import Config
+from gateway.configsource import Source
 from gateway.edge.errors import ApiError, internal_error, method_not_allowed
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.embedded_pools import run_embedded
 from gateway.observe.metrics import Metrics
 from gateway.pools import Registry
-from gateway.pools.departures import DepartureWatch, all_gone
-from gateway.pools.health import HealthWatch
-from gateway.pools.membership import Membership
-from gateway.pools.pace import PaceWatch
+from gateway.pools.departures import all_gone
+from gateway.pools.watches import Watches
+from gateway.reload import Reloader
 from gateway.routing import Routing
 from gateway.service import Service
 
@@ -44,12 +45,14 @@ CHAT_PATH = "/v1/chat/completions"
 class Thinkgate:
     """The ASGI app. The chat path takes the short way, all else goes through FastAPI."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, source: Source) -> None:
+        """`source`: where the config came from, and another may come from."""
         metrics = Metrics()
         routing = Routing.of_config(config.router, metrics)
         self.service = Service(config, metrics, Registry(config), routing)
         self._chat = ChatRoute(self.service)
-        self._rest = _rest(self.service)
+        self.reloader = Reloader(self.service, source)
+        self._rest = _rest(self.service, self.reloader)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -61,17 +64,15 @@ class Thinkgate:
         service.routing.warm_up()
         try:
             async with run_embedded(service), asyncio.TaskGroup() as group:
-                pools = service.registry.pools.values()
-                health = [HealthWatch(pool) for pool in pools]
-                departures = [DepartureWatch(pool, service.note_departure) for pool in pools]
-                paces = [PaceWatch(pool, service.note_pace) for pool in pools]
-                named = [Membership(pool, pool.config.discover) for pool in pools if pool.config.discover]
-                watches = [group.create_task(watch.run()) for watch in (*health, *departures, *paces, *named)]
+                watches = Watches(group, service.note_departure, service.note_pace)
+                for pool in service.registry.pools.values():
+                    watches.start(pool)
+                reloading = group.create_task(self.reloader.run(watches))
                 try:
                     yield
                 finally:
-                    for watch in watches:
-                        watch.cancel()
+                    reloading.cancel()
+                    watches.stop_all()
         finally:
             service.close()
 
@@ -94,7 +95,7 @@ class Thinkgate:
             await self._rest(scope, receive, send)
 
 
-def _rest(service: Service) -> FastAPI:
+def _rest(service: Service, reloader: Reloader) -> FastAPI:
     app = FastAPI(
         title="thinkgate",
         summary="An OpenAI-compatible gateway for reasoning models.",
@@ -105,6 +106,7 @@ def _rest(service: Service) -> FastAPI:
     app.include_router(route_router(service))
     app.include_router(ops_router(service))
     app.include_router(workers_router(service))
+    app.include_router(reload_router(service, reloader))
     for path, summary in (
         ("/v1/completions", "Legacy completions, passed through"),
         ("/v1/embeddings", "Embeddings, passed through"),

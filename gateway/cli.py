@@ -12,9 +12,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gateway import __version__, configfile
+from gateway import __version__
 from gateway.config import Config, LogFormat
 from gateway.configfile import ConfigError, json_schema, redacted
+from gateway.configsource import Source
 from gateway.edge.keys import hash_key, new_key
 from parsers import FORMATS
 
@@ -44,20 +45,17 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port, instead of server.port; 0 takes a free one.")] = None,
     log_format: Annotated[LogFormat | None, typer.Option(help="Instead of logs.format.")] = None,
 ) -> None:
-    """Run the gateway until SIGTERM or Ctrl-C; running streams are let finish."""
-    settings = _load(config)
-    changed = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    overrides: dict[str, object] = {}
-    if changed:
-        overrides["server"] = settings.server.model_dump() | changed
-    if log_format is not None:
-        overrides["logs"] = settings.logs.model_dump() | {"format": log_format}
-    if overrides:
-        settings = _override(settings, overrides)
+    """Run the gateway until SIGTERM or Ctrl-C; running streams are let finish. SIGHUP reloads the file."""
+    told = {"server": {"host": host, "port": port}, "logs": {"format": log_format}}
+    overrides = {
+        section: {name: value for name, value in keys.items() if value is not None} for section, keys in told.items()
+    }
+    source = Source(_found(config), {section: keys for section, keys in overrides.items() if keys})
+    settings = _read(source)
     from gateway.server import StartFailed, run  # noqa: PLC0415 - only those who serve wait for it to load
 
     try:
-        run(settings)
+        run(settings, source)
     except StartFailed as error:
         _die(str(error))
 
@@ -134,21 +132,17 @@ def main() -> None:
 
 
 def _load(file: Path | None) -> Config:
-    if file is None and DEFAULT_FILE.is_file():
-        file = DEFAULT_FILE
+    return _read(Source(_found(file)))
+
+
+def _found(file: Path | None) -> Path | None:
+    return DEFAULT_FILE if file is None and DEFAULT_FILE.is_file() else file
+
+
+def _read(source: Source) -> Config:
     try:
-        return configfile.load(file)
+        return source.load()
     except ConfigError as error:
-        _die(str(error))
-    except OSError as error:
-        _die(f"{file}: {error.strerror}")
-
-
-def _override(settings: Config, overrides: dict[str, object]) -> Config:
-    """The command line is checked like the file: binding a public address without keys is refused here too."""
-    try:
-        return Config.model_validate({**{name: getattr(settings, name) for name in Config.model_fields}, **overrides})
-    except ValueError as error:
         _die(str(error))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,10 @@ MAX_SECRET_BYTES = 64 * 1024
 _DOLLAR = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<stray>[A-Za-z_{]))")
 
 
-def load(path: Path | None, env: Mapping[str, str] = os.environ) -> Config:
-    """The configuration in a file; without one, the engine inside."""
+def load(
+    path: Path | None, env: Mapping[str, str] = os.environ, *, on_secret: Callable[[Path], object] | None = None
+) -> Config:
+    """The configuration in a file; without one, the engine inside. `on_secret` is told each file a secret is in."""
     if path is None:
         return embedded_default()
     try:
@@ -42,13 +44,20 @@ def load(path: Path | None, env: Mapping[str, str] = os.environ) -> Config:
     except ValueError:
         problem = "this is not a path"
     else:
-        return parse(text, name=str(path), base=path.parent, env=env)
+        return parse(text, name=str(path), base=path.parent, env=env, on_secret=on_secret)
     raise ConfigError(str(path), [Problem("", None, problem, None)])
 
 
-def parse(text: str, *, name: str, base: Path, env: Mapping[str, str]) -> Config:
+def parse(
+    text: str,
+    *,
+    name: str,
+    base: Path,
+    env: Mapping[str, str],
+    on_secret: Callable[[Path], object] | None = None,
+) -> Config:
     """The configuration in a text. `name` is for messages; `file:` paths start at `base`."""
-    document = configyaml.read(text, _Outside(env, base).expand)
+    document = configyaml.read(text, _Outside(env, base, on_secret).expand)
     problems = list(document.problems)
     if document.value is not None:
         try:
@@ -80,9 +89,10 @@ def _hide(value: Value, place: Place) -> Value:
 class _Outside:
     """What a text may take from outside the file: environment variables, and files that hold a secret."""
 
-    def __init__(self, env: Mapping[str, str], base: Path) -> None:
+    def __init__(self, env: Mapping[str, str], base: Path, on_secret: Callable[[Path], object] | None) -> None:
         self._env = env
         self._base = base
+        self._on_secret = on_secret
 
     def expand(self, place: Place, text: str, plain: bool) -> Expanded:
         expanded = self._substitute(text) if "$" in text else text
@@ -118,6 +128,8 @@ class _Outside:
         source = f"`{shown(written)}`" if written.startswith(FILE_PREFIX) else "the `file:` path in the variable"
         try:
             file = self._base / path
+            if self._on_secret is not None:
+                self._on_secret(file)
             if not file.is_file():  # asked before opening: a pipe would block, a device never ends
                 raise UnusableError(f"{source}: no such file", "the path starts at the configuration file's folder")
             with file.open("rb") as stream:

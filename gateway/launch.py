@@ -86,7 +86,9 @@ class Launcher:
 
     def _may_stay(self, worker: Worker) -> bool:
         """What has begun on a worker that drains may finish there, where its prefix is."""
-        return self._pool.is_open(worker) or (worker.state is State.DRAINING and worker.in_flight > 0)
+        return self._pool.is_open(worker) or (
+            worker.state is State.DRAINING and bool(worker.in_flight or worker.leaving)
+        )
 
     async def _ask(self, worker: Worker, call: Call, kind: str, hand_off: HandOff | None) -> Leg:
         entry = self._entry

@@ -133,6 +133,10 @@ class Ledger:
         self._metrics = metrics
         self.samples: deque[dict[str, Any]] = deque(maxlen=samples)
 
+    def keep_samples(self, samples: int) -> None:
+        """Remember so many from now on, of those found so far the newest."""
+        self.samples = deque(self.samples, maxlen=samples)
+
     def begin(self, entry: Entry) -> None:
         self._metrics.in_flight.labels(entry.pool).inc()
 

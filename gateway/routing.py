@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from prometheus_client import Counter
 
 from gateway import config
 from gateway.observe.metrics import Metrics
-from router import NOISE_TAGS, Ask, Classifier, Decision, Mode, Route, UserRoute, load, read_ask
+from router import NOISE_TAGS, Ask, Classifier, Decision, Mode, Models, Route, UserRoute, load, read_ask
 
 log = structlog.get_logger("thinkgate.router")
 
@@ -39,48 +38,51 @@ class Routing:
         deadline: float,
         noise: Sequence[str] = (),
         shadow: Classifier | None = None,
+        thread: ThreadPoolExecutor | None = None,
     ) -> None:
-        """`deadline`: seconds. `noise`: tags to strip beside the router's own. `shadow`: decides without effect."""
+        """`deadline`: seconds. `noise`: tags to strip beside the router's own. `shadow`: decides without effect.
+        `thread`: the encoder's, where there is one already."""
         self._classifier = classifier
         self._metrics = metrics
         self._deadline = deadline
         self._noise = (*NOISE_TAGS, *noise)
         self._shadow = shadow
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="router")
+        self._thread = thread or ThreadPoolExecutor(1, thread_name_prefix="router")
         self._running: dict[Ask, asyncio.Future[Decision]] = {}
         self._pace = _FIRST_GUESS
-        self._fallbacks = Counter(
-            "thinkgate_router_fallbacks_total",
-            "Verdicts the cheap tier gave for an encoder that was late, too busy or failing.",
-            ["why"],
-            registry=metrics.registry,
-        )
-        self._shadowed = Counter(
-            "thinkgate_router_shadow_total",
-            "Verdicts of the shadow model by whether they agree with those in force.",
-            ["agrees"],
-            registry=metrics.registry,
-        )
 
     @classmethod
     def of_config(cls, settings: config.Router, metrics: Metrics) -> Routing:
         """Load what the config names. Raises RouterUnavailable, and ValueError on a route that can never match."""
-        routes = [_user_route(name, route) for name, route in settings.routes.items()]
-        encoder = Path(settings.encoder) if settings.encoder is not None else None
-        classifier = load(
-            threshold=settings.threshold,
-            max_missed=settings.max_missed_reasoning,
-            target_share=settings.target_reasoning_share,
-            mode=Mode(settings.mode),
-            cache_size=settings.cache_size,
-            routes=routes,
-            head=Path(settings.head) if settings.head is not None else None,
-            encoder=encoder,
+        return cls(
+            _classifier(settings, None),
+            metrics,
+            deadline=settings.deadline,
+            noise=settings.noise_tags,
+            shadow=_shadow(settings),
         )
-        shadow = None
-        if settings.shadow_head is not None:
-            shadow = load(mode=Mode.ACCURATE, cache_size=0, head=Path(settings.shadow_head), encoder=encoder)
-        return cls(classifier, metrics, deadline=settings.deadline, noise=settings.noise_tags, shadow=shadow)
+
+    def renewed(self, was: config.Router, now: config.Router) -> Routing:
+        """The same under other settings. What has to be loaded is loaded here, so not on the event loop; the encoder
+        only where it or its head is another. Raises as `of_config` does."""
+        has_models = (was.encoder, was.head) == (now.encoder, now.head)
+        classifier = self._classifier
+        if _judging(was) != _judging(now):
+            classifier = _classifier(now, classifier.models if has_models else None)
+        has_shadow = (was.encoder, was.shadow_head) == (now.encoder, now.shadow_head)
+        made = Routing(
+            classifier,
+            self._metrics,
+            deadline=now.deadline,
+            noise=now.noise_tags,
+            shadow=self._shadow if has_shadow else _shadow(now),
+            thread=self._thread,
+        )
+        if has_models:
+            made._pace = self._pace
+        else:
+            made.warm_up()
+        return made
 
     @property
     def classifier(self) -> Classifier:
@@ -135,7 +137,7 @@ class Routing:
         return decision
 
     def _fall_back(self, words: Decision, why: str) -> Decision:
-        self._fallbacks.labels(why).inc()
+        self._metrics.router_fallbacks.labels(why).inc()
         return words
 
     def _compare(self, shadow: Classifier, ask: Ask, decision: Decision) -> None:
@@ -144,10 +146,40 @@ class Routing:
         except Exception:  # a shadow has no effect, its trouble included
             log.exception("shadow model failed")
             return
-        self._shadowed.labels("yes" if agrees else "no").inc()
+        self._metrics.router_shadowed.labels("yes" if agrees else "no").inc()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _judging(settings: config.Router) -> tuple[object, ...]:
+    """What a verdict follows from: all but the patience with it, and who looks over its shoulder."""
+    fields = settings.model_dump(exclude={"deadline", "noise_tags", "shadow_head"})
+    return *fields.values(), list(settings.routes)  # in their order
+
+
+def _classifier(settings: config.Router, models: Models | None) -> Classifier:
+    return load(
+        threshold=settings.threshold,
+        max_missed=settings.max_missed_reasoning,
+        target_share=settings.target_reasoning_share,
+        mode=Mode(settings.mode),
+        cache_size=settings.cache_size,
+        routes=[_user_route(name, route) for name, route in settings.routes.items()],
+        head=_path(settings.head),
+        encoder=_path(settings.encoder),
+        models=models,
+    )
+
+
+def _shadow(settings: config.Router) -> Classifier | None:
+    if settings.shadow_head is None:
+        return None
+    return load(mode=Mode.ACCURATE, cache_size=0, head=_path(settings.shadow_head), encoder=_path(settings.encoder))
+
+
+def _path(told: str | None) -> Path | None:
+    return None if told is None else Path(told)
 
 
 def _user_route(name: str, route: config.UserRoute) -> UserRoute:

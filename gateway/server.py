@@ -15,6 +15,7 @@ import uvicorn
 
 from gateway.app import Thinkgate
 from gateway.config import Config
+from gateway.configsource import Source
 from gateway.embedded import EmbeddedUnavailable
 from gateway.observe.logs import configure_logs
 from router import RouterUnavailable
@@ -61,11 +62,11 @@ class _Server(uvicorn.Server):
         self._app.service.closing.begin()
 
 
-def run(config: Config) -> None:
-    """Serve until SIGTERM or SIGINT. Raises StartFailed."""
+def run(config: Config, source: Source) -> None:
+    """Serve until SIGTERM or SIGINT; SIGHUP reloads the config from its source. Raises StartFailed."""
     configure_logs(config.logs)
     try:
-        app = Thinkgate(config)
+        app = Thinkgate(config, source)
     except RouterUnavailable as error:
         raise StartFailed(str(error)) from error
     listening = _bind(config)
@@ -86,6 +87,7 @@ def run(config: Config) -> None:
     server = _Server(settings, app, _url(listening))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # before there is anything to reload, it must not end it
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:
         runner.run(_serve(app, server, listening))
 
@@ -93,6 +95,7 @@ def run(config: Config) -> None:
 async def _serve(app: Thinkgate, server: _Server, listening: socket.socket) -> None:
     try:
         async with app.running():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, app.reloader.ask)
             await server.serve([listening])
     except EmbeddedUnavailable as error:
         raise StartFailed(str(error)) from error

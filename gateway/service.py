@@ -39,10 +39,18 @@ class Service:
         self.routing = routing
         self.gate = Gate(config.keys)
         self.ledger = Ledger(metrics, config.logs.loop_samples)
-        listener = PoolMetrics(metrics)
+        self.listener = PoolMetrics(metrics)
         for pool in registry.pools.values():
-            pool.listener = listener
+            pool.listener = self.listener
+        self.retired: list[Pool] = []
+        """Pools that are given to no request any more, and still serve those they were given to."""
         self.closing = Closing()
+
+    def swap(self, config: Config, registry: Registry, routing: Routing) -> None:
+        """Another configuration for all requests that come from now on. Its pools are told by the caller."""
+        self.config, self.registry, self.routing = config, registry, routing
+        self.gate = Gate(config.keys)
+        self.ledger.keep_samples(config.logs.loop_samples)
 
     @property
     def body_limit(self) -> int:
@@ -54,7 +62,8 @@ class Service:
 
     async def chart(self, query: Query) -> Course:
         """Decision and Plan of a request. Raises ApiError."""
-        choice = self.registry.find(query.model)
+        registry = self.registry  # the configuration may be another when the router has decided
+        choice = registry.find(query.model)
         explicit = _explicit(query.intent)
         if choice.is_routed and explicit is not None:
             pool = choice.reasoning if explicit.route is Route.REASONING else choice.standard
@@ -66,7 +75,7 @@ class Service:
             decision = await self._judge(query)
             pool = choice.reasoning if decision.route is Route.REASONING else choice.standard
             if decision.target is not None:
-                pool = self.registry.pools[decision.target]
+                pool = registry.pools[decision.target]
         else:
             pool = choice.standard
             decision = await self._for_named(query, pool)
@@ -114,6 +123,8 @@ class Service:
     def close(self) -> None:
         self.routing.close()
         self.registry.close()
+        for pool in self.retired:
+            pool.close()
 
 
 def decision_headers(course: Course) -> Mapping[str, str]:

@@ -13,13 +13,14 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from gateway.upstream_connection import Connection, UpstreamError, UpstreamFault
 
-__all__ = ["Client", "PooledClient", "Response", "Target", "UpstreamError", "UpstreamFault", "read_whole"]
+__all__ = ["Client", "PooledClient", "Response", "Target", "Terms", "UpstreamError", "UpstreamFault", "read_whole"]
 
 
 class Target:
@@ -57,10 +58,20 @@ class Response(Protocol):
     def end(self, how: End) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How connections are kept: seconds to open one, seconds one may lie unused, how many there may be."""
+
+    connect: float
+    idle: float
+    limit: int
+
+
 class Client(Protocol):
     """One worker's client. The streaming path knows nothing else of HTTP."""
 
     async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> Response: ...
+    def retune(self, terms: Terms) -> None: ...
     def close(self) -> None: ...
 
 
@@ -81,15 +92,11 @@ async def read_whole(response: Response) -> bytes:
 
 
 class PooledClient:
-    """Connections to one worker: last used first, closed after `idle` seconds unused, `limit` at most."""
+    """Connections to one worker: last used first."""
 
-    def __init__(
-        self, url: str, *, connect_timeout: float, idle: float, limit: int, tls: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, url: str, terms: Terms, tls: ssl.SSLContext | None = None) -> None:
         self._target = Target(url)
-        self._connect_timeout = connect_timeout
-        self._idle = idle
-        self._limit = limit
+        self._terms = terms
         self._tls = tls if self._target.is_tls else None
         self._free: deque[Connection] = deque()
         self._open: set[Connection] = set()
@@ -112,6 +119,10 @@ class PooledClient:
                 if not error.before_first_byte:
                     raise
         return await self._exchange(await self._connect(), request)
+
+    def retune(self, terms: Terms) -> None:
+        """Other terms for what is opened or given back from now on; running answers keep their connections."""
+        self._terms = terms
 
     def close(self) -> None:
         """Close every connection; running answers end with an UpstreamError."""
@@ -141,18 +152,19 @@ class PooledClient:
         now = asyncio.get_running_loop().time()
         while self._free:
             connection = self._free.pop()
-            if connection.is_usable and now - connection.idle_since < self._idle:
+            if connection.is_usable and now - connection.idle_since < self._terms.idle:
                 return connection
             connection.abort()
         return None
 
     async def _connect(self) -> Connection:
-        if len(self._open) + self._connecting >= self._limit:
-            raise UpstreamError(UpstreamFault.NO_CONNECTION, f"all {self._limit} connections to the worker are in use")
+        if len(self._open) + self._connecting >= self._terms.limit:
+            message = f"all {self._terms.limit} connections to the worker are in use"
+            raise UpstreamError(UpstreamFault.NO_CONNECTION, message)
         loop = asyncio.get_running_loop()
         self._connecting += 1
         try:
-            async with asyncio.timeout(self._connect_timeout):
+            async with asyncio.timeout(self._terms.connect):
                 _, connection = await loop.create_connection(
                     lambda: Connection(self._open.discard), self._target.host, self._target.port, ssl=self._tls
                 )
@@ -174,14 +186,14 @@ class PooledClient:
         connection.idle_since = loop.time()
         self._free.append(connection)
         if self._sweeper is None:
-            self._sweeper = loop.call_later(self._idle, self._sweep)
+            self._sweeper = loop.call_later(self._terms.idle, self._sweep)
 
     def _sweep(self) -> None:
         """Close what lay idle too long: the oldest stand on the left."""
         loop = asyncio.get_running_loop()
-        while self._free and loop.time() - self._free[0].idle_since >= self._idle:
+        while self._free and loop.time() - self._free[0].idle_since >= self._terms.idle:
             self._free.popleft().abort()
-        self._sweeper = loop.call_later(self._idle, self._sweep) if self._free else None
+        self._sweeper = loop.call_later(self._terms.idle, self._sweep) if self._free else None
 
 
 class _PooledResponse:

@@ -42,14 +42,16 @@ def load(
     routes: Sequence[UserRoute] = (),
     head: Path | None = None,
     encoder: Path | None = None,
+    models: Models | None = None,
 ) -> Classifier:
     """The classifier. Raises RouterUnavailable when a file is absent or is not the one it was trained with.
 
     `max_missed`: share of reasoning asks that may be missed, instead of `threshold`; `target_share`: share of asks to
     go to reasoning, instead of both; each 0..1. `head`: a retrained head. `encoder`: a sentence-transformers folder,
-    for which `head` must have been fitted. Raises ValueError on user routes that cannot match.
+    for which `head` must have been fitted. `models`: loaded before, to be used in place of these two. Raises ValueError
+    on user routes that cannot match.
     """
-    models = load_models(head=head, encoder=encoder)
+    models = models or load_models(head=head, encoder=encoder)
     if max_missed is not None:
         threshold = models.head.threshold_for_missed(max_missed)
     if target_share is not None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.upstream import End, PooledClient, Response, UpstreamError, read_whole
+from gateway.upstream import End, PooledClient, Response, Terms, UpstreamError, read_whole
 
 PATIENCE = 5.0
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -97,7 +97,7 @@ async def client(
 ) -> AsyncGenerator[PooledClient]:
     """Afterwards no task, no timer and no connection of it is left."""
     before = asyncio.all_tasks() | set(served.tasks)
-    pooled = PooledClient(served.url, connect_timeout=PATIENCE, idle=idle, limit=limit, tls=tls)
+    pooled = PooledClient(served.url, Terms(PATIENCE, idle, limit), tls)
     try:
         yield pooled
     finally:

@@ -18,7 +18,7 @@ from gateway.edge.errors import ApiError
 from gateway.landing import Landing
 from gateway.pools import Pool, State, Worker
 from gateway.reading import Identity
-from gateway.upstream import End, Response, UpstreamError
+from gateway.upstream import End, Response, Terms, UpstreamError
 
 Hang = Literal["hang"]
 HANG: Hang = "hang"
@@ -134,6 +134,9 @@ class ScriptedClient:
         answer.tape = self.tape
         self.given.append(answer)
         return answer
+
+    def retune(self, terms: Terms) -> None:
+        """Nothing is kept."""
 
     def close(self) -> None:
         """Nothing is open."""

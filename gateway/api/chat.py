@@ -65,6 +65,7 @@ class ChatRoute:
             return
         sink = self._sink(query, course, send, {**shown, **decision_headers(course)})
         flight = charter(query, course.decision, course.plan, course.pool, self._service.ledger)
+        course.pool.crew.guests += 1
         try:
             with closing.running(flight):
                 await while_client_stays(flight.run(sink), receive)
@@ -72,6 +73,7 @@ class ChatRoute:
             log.exception("flight failed", request_id=identity)
             await sink.fail(internal_error())
         finally:
+            course.pool.crew.guests -= 1
             sink.close()
 
     async def _query(self, headers: dict[str, str], identity: str, receive: Receive) -> Query:

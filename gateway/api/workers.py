@@ -1,6 +1,7 @@
 """/admin/workers: every worker and why it is as it is; taking one in, draining it, forgetting it. For admin keys.
 
-What is changed here lasts until the process ends: the config file is the lasting word.
+What is changed here lasts until the process ends: the config file is the lasting word. A reload of the file leaves it
+alone, unless the file has changed on that worker.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ T = TypeVar("T", bound=Strict)
 
 MAX_BODY = 65_536
 """Bytes of a request to these routes."""
+
+
+RETIRED = {"state": State.DRAINING, "ready": False, "reason": "the configuration has no such pool any more"}
+"""What is shown of the workers of a pool that is given to no request any more."""
 
 
 class Named(Strict):
@@ -72,10 +77,9 @@ def worker_row(pool: Pool, worker: Worker) -> dict[str, object]:
 
 def workers_router(service: Service) -> APIRouter:
     router = APIRouter(tags=["operations"], prefix="/admin/workers")
-    pools = service.registry.pools
 
     def pool_of(name: str) -> Pool:
-        pool = pools.get(name)
+        pool = service.registry.pools.get(name)
         if pool is None:
             raise ApiError(404, f"There is no pool {name[:200]!r}.", param="pool", code="pool_not_found")
         return pool
@@ -91,7 +95,8 @@ def workers_router(service: Service) -> APIRouter:
     @router.get("", summary="Every worker, its state and why")
     async def workers(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         service.gate.admit_admin(request.headers)
-        rows = [worker_row(pool, worker) for pool in pools.values() for worker in pool.workers]
+        rows = [worker_row(pool, worker) for pool in service.registry.pools.values() for worker in pool.workers]
+        rows += [{**worker_row(pool, worker), **RETIRED} for pool in service.retired for worker in pool.workers]
         return {"object": "list", "data": rows}
 
     @router.post("", summary="Take a worker in; it warms up and becomes ready like any other", status_code=201)

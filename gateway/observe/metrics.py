@@ -6,8 +6,11 @@ Histograms reach to 22 minutes, since a thought may take that long.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
 
 DURATIONS = tuple(0.01 * 2**step for step in range(18))
 """Seconds: 0.01 … 1310.72, doubling (OpenTelemetry's GenAI buckets, extended for thinking)."""
@@ -125,6 +128,18 @@ class Metrics:
             buckets=ROUTER_TIMES,
             registry=registry,
         )
+        self.router_fallbacks = Counter(
+            "thinkgate_router_fallbacks_total",
+            "Verdicts the cheap tier gave for an encoder that was late, too busy or failing.",
+            ["why"],
+            registry=registry,
+        )
+        self.router_shadowed = Counter(
+            "thinkgate_router_shadow_total",
+            "Verdicts of the shadow model by whether they agree with those in force.",
+            ["agrees"],
+            registry=registry,
+        )
         self.worker_ready = Gauge(
             "thinkgate_worker_ready", "1 while a worker may be chosen, else 0.", ["pool", "worker"], registry=registry
         )
@@ -177,6 +192,30 @@ class Metrics:
             ["status"],
             registry=registry,
         )
+
+        self.reloads = Counter(
+            "thinkgate_config_reloads_total",
+            "Times the configuration was read again, by outcome: applied, unchanged, failed.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.reload_succeeded = Gauge(
+            "thinkgate_config_last_reload_successful",
+            "1 while the file's configuration is the one in force, 0 since a reload has failed.",
+            registry=registry,
+        )
+        self.reloaded_at = Gauge(
+            "thinkgate_config_last_reload_success_timestamp_seconds",
+            "Unix time at which the configuration was last read and found fine.",
+            registry=registry,
+        )
+
+    def forget(self, **labels: str) -> None:
+        """Drop every series with these labels."""
+        for series in vars(self).values():
+            if isinstance(series, MetricWrapperBase):
+                with suppress(ValueError):  # it has no such labels
+                    series.remove_by_labels(labels)
 
     def render(self) -> bytes:
         """The text that /metrics answers with."""

@@ -6,8 +6,7 @@ from math import nan
 
 from gateway.observe.metrics import Metrics
 from gateway.pools.roster import Cause
-from gateway.pools.states import State
-from gateway.pools.verdict import Kind, Verdict
+from gateway.pools.verdict import Verdict
 from gateway.pools.worker import Worker
 
 
@@ -37,19 +36,7 @@ class PoolMetrics:
         self._metrics.retries_refused.labels(pool).inc()
 
     def removed(self, pool: str, worker: Worker) -> None:
-        metrics, labels = self._metrics, (pool, worker.name)
-        for gauge in (metrics.worker_ready, metrics.worker_tokens, metrics.worker_kv):
-            gauge.remove(*labels)
-        for counter, values in (
-            (metrics.worker_floods, [()]),
-            (metrics.native_overruns, [()]),
-            (metrics.aborts_lingering, [()]),
-            (metrics.worker_transitions, [(state,) for state in State]),
-            (metrics.worker_ejections, [(cause,) for cause in Cause]),
-            (metrics.verdicts, [(kind,) for kind in Kind]),
-        ):
-            for value in values:
-                counter.remove(*labels, *value)
+        self._metrics.forget(pool=pool, worker=worker.name)
 
 
 def _kv(worker: Worker) -> float:

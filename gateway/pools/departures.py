@@ -68,18 +68,22 @@ class DepartureWatch:
             leaving = worker.leaving
             running = await self._running(worker)
             if running is None:  # it does not say, or not now: nothing is known of it, so nothing is held against it
-                worker.note_gone(worker.leaving)
+                self._note_gone(worker, worker.leaving)
                 return
             most = max(most, running)
             has_gone = running <= worker.in_flight + worker.strangers or running <= most - leaving
             if has_gone or monotonic() - began > PATIENCE:
-                worker.note_gone(leaving)
+                self._note_gone(worker, leaving)
                 self._on_end(self._pool, worker, monotonic() - began, has_gone)
                 if not has_gone:
                     log.warning("an aborted request seems to run on", pool=self._pool.name, worker=worker.name)
                 began, pause, most = monotonic(), FIRST_LOOK, 0  # those that left meanwhile are a case of their own
                 continue
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _note_gone(self, worker: Worker, legs: int) -> None:
+        worker.note_gone(legs)
+        self._pool.let_go_if_empty(worker)
 
     async def _running(self, worker: Worker) -> int | None:
         try:

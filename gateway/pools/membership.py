@@ -37,11 +37,13 @@ async def resolve(host: str, port: int) -> set[str]:
 class Membership:
     """Keeps one pool to what its name says; workers that came otherwise are not its business."""
 
-    def __init__(self, pool: Roster, url: str, resolve: Resolve = resolve) -> None:
+    def __init__(
+        self, pool: Roster, url: str, resolve: Resolve = resolve, missed: dict[str, int] | None = None
+    ) -> None:
         self._pool = pool
         self._parts = urlsplit(url)
         self._resolve = resolve
-        self._missed: dict[str, int] = {}
+        self.missed: dict[str, int] = {} if missed is None else missed
         """Of each worker's address: look-ups in a row that did not name it."""
 
     async def run(self) -> None:
@@ -60,7 +62,7 @@ class Membership:
             return
         for url in sorted(named):
             self._note_named(url)
-        for url in [url for url in self._missed if url not in named]:
+        for url in [url for url in self.missed if url not in named]:
             self._note_missing(url)
 
     def _url(self, address: str, port: int) -> str:
@@ -68,17 +70,17 @@ class Membership:
         return f"http://{host}:{port}{self._parts.path}"
 
     def _note_named(self, url: str) -> None:
-        self._missed[url] = 0
+        self.missed[url] = 0
         known = self._pool.find(url)
         if known is None or known.state is State.GONE:
             self._pool.add(url)
 
     def _note_missing(self, url: str) -> None:
-        self._missed[url] += 1
+        self.missed[url] += 1
         known = self._pool.find(url)
-        if known is not None and self._missed[url] == MISSES:
+        if known is not None and self.missed[url] == MISSES:
             self._pool.drain(known)
         if known is None or known.state is State.GONE:
-            del self._missed[url]
+            del self.missed[url]
             if known is not None:
                 self._pool.remove(known)

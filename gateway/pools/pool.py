@@ -16,6 +16,7 @@ from gateway.config import Pool as PoolConfig
 from gateway.edge.hygiene import hygiene_for
 from gateway.engines import DIALECTS, Dialect, Profile
 from gateway.engines.capabilities import Path
+from gateway.pools.crew import Crew
 from gateway.pools.roster import Roster
 from gateway.pools.worker import Worker
 from parsers import Format, detect, lookup
@@ -29,8 +30,14 @@ CHARACTERS_A_TOKEN = 4
 class Pool(Roster):
     """A model's workers, and what can be asked of the model."""
 
-    def __init__(self, name: str, config: PoolConfig, own_formats: Mapping[str, Format] | None = None) -> None:
-        super().__init__(name, config)
+    def __init__(
+        self,
+        name: str,
+        config: PoolConfig,
+        own_formats: Mapping[str, Format] | None = None,
+        crew: Crew | None = None,
+    ) -> None:
+        super().__init__(name, config, crew)
         self.dialect: Dialect = DIALECTS[config.engine]
         upstream = config.upstream_model or config.model
         self.profile = Profile(
@@ -99,6 +106,14 @@ class Pool(Roster):
             if (known is None or path in known.paths) and (not resuming or path in self.dialect.resuming):
                 return path
         return None
+
+    def succeed(self, before: Pool) -> None:
+        """Take the crew over from the same pool under other settings. What a worker was asked about its model's format
+        and phrases it is asked again, where they are others; until then it counts as able."""
+        self.settle()
+        if (self.profile, self.phrases) != (before.profile, before.phrases):
+            for worker in self.workers:
+                worker.capabilities = None
 
     @property
     def context(self) -> int | None:

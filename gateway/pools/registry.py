@@ -22,9 +22,10 @@ class Choice:
 
 
 class Registry:
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, pools: dict[str, Pool] | None = None) -> None:
+        """`pools`: those of the config, where they are not all new."""
         own = config.own_formats()
-        self.pools = {name: Pool(name, pool, own) for name, pool in config.pools.items()}
+        self.pools = {name: Pool(name, pool, own) for name, pool in config.pools.items()} if pools is None else pools
         self._choices: dict[str, Choice] = {}
         for name, pool in self.pools.items():
             for alias in (name, pool.config.model, *pool.config.aliases):

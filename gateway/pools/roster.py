@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from enum import StrEnum
-from random import Random
-from time import monotonic
-from typing import Protocol
 
 import structlog
 
 from gateway.config import Pool as PoolConfig
 from gateway.edge.errors import ApiError, all_busy, not_ready
-from gateway.pools.retries import RetryBudget
+from gateway.pools.crew import Cause, Crew, Crewed
 from gateway.pools.selection import POLICIES, Selection
 from gateway.pools.states import State
 from gateway.pools.verdict import Kind, Verdict
-from gateway.pools.worker import Worker, connect
+from gateway.pools.worker import Worker, connect, terms_of
 
 log = structlog.get_logger("thinkgate.pool")
 
@@ -36,44 +32,16 @@ FIRST_SHARE = 0.1
 """Part of its share that a worker gets when it has just become ready."""
 
 
-class Cause(StrEnum):
-    """Why a worker was ejected."""
-
-    FAILURES = "failures"
-    UNREACHABLE = "unreachable"
-    FLOOD = "flood"
-    HEALTH = "health"
-    WARM_UP = "warm_up"
-    SLOW = "slow"
-
-
-class Listener(Protocol):
-    """Who is told what happens to workers; for metrics."""
-
-    def moved(self, pool: str, worker: Worker) -> None: ...
-    def ejected(self, pool: str, worker: Worker, cause: Cause) -> None: ...
-    def judged(self, pool: str, worker: Worker, verdict: Verdict) -> None: ...
-    def flooded(self, pool: str, worker: Worker) -> None: ...
-    def retry_refused(self, pool: str) -> None: ...
-    def removed(self, pool: str, worker: Worker) -> None: ...
-
-
-class Roster:
-    def __init__(self, name: str, config: PoolConfig) -> None:
+class Roster(Crewed):
+    def __init__(self, name: str, config: PoolConfig, crew: Crew | None = None) -> None:
+        """`crew`: that of the same pool under other settings; its workers are not these settings' before `settle`."""
+        super().__init__(Crew() if crew is None else crew)
         self.name = name
         self.config = config
-        self.clock: Callable[[], float] = monotonic
-        """Seconds; a test may bring its own."""
-        self.departed = asyncio.Event()
-        """Set when a leg has left one of the workers before its end."""
-        self.problem = ""
-        """Why there can be no worker at all; for the embedded engine, which may be missing or given up."""
-        self.listener: Listener | None = None
-        self.retries = RetryBudget()
-        self.random = Random()  # noqa: S311 - to spread load, not to keep a secret
         self._selection: Selection = POLICIES[config.selection](self.random)
-        self._got_ready = asyncio.Event()
-        self.workers: list[Worker] = [self._connect(_short(url), url) for url in config.workers]
+        self._got_ready = self.crew.got_ready
+        if crew is None:
+            self.workers = [self._connect(short(url), url) for url in config.workers]
 
     # --- who may be chosen
 
@@ -230,7 +198,7 @@ class Roster:
 
     def add(self, url: str) -> Worker:
         """Take in one more worker, or one anew that has gone. Raises ValueError where it is there already."""
-        name = _short(url)
+        name = short(url)
         known = self.find(name)
         if known is not None and known.state is not State.GONE:
             raise ValueError(f"the pool {self.name!r} has a worker {name!r} already; it is {known.state}")
@@ -250,7 +218,7 @@ class Roster:
     def drain(self, worker: Worker) -> None:
         """Nothing new for it; it is gone once its last leg has ended."""
         self.move(worker, State.DRAINING, "it is drained")
-        self._let_go_if_empty(worker)
+        self.let_go_if_empty(worker)
 
     def remove(self, worker: Worker) -> None:
         """Forget it now; legs that run there break off."""
@@ -272,6 +240,19 @@ class Roster:
         for worker in self.workers:
             worker.client.close()
 
+    def settle(self) -> None:
+        """From now on these settings are its workers', without a change of their states."""
+        for worker in self.workers:
+            worker.weight = self.config.weights.get(worker.url, 1.0)
+            worker.client.retune(terms_of(self.config))
+            worker.on_verdict = self._on_end
+
+    def let_go_if_empty(self, worker: Worker) -> None:
+        """One that drains has gone when nothing runs there, an aborted leg included: a request whose thought was cut
+        comes back for its answer at once."""
+        if worker.state is State.DRAINING and not worker.in_flight and not worker.leaving:
+            self.move(worker, State.GONE, "it was drained")
+
     def _connect(self, name: str, url: str) -> Worker:
         worker = connect(name, url, self.config, self.clock())
         worker.departed = self.departed
@@ -280,12 +261,9 @@ class Roster:
 
     def _on_end(self, worker: Worker, verdict: Verdict, stamp: int) -> None:
         self.judge(worker, verdict, stamp)
-        self._let_go_if_empty(worker)
-
-    def _let_go_if_empty(self, worker: Worker) -> None:
-        if worker.state is State.DRAINING and not worker.in_flight:
-            self.move(worker, State.GONE, "it was drained")
+        self.let_go_if_empty(worker)
 
 
-def _short(url: str) -> str:
+def short(url: str) -> str:
+    """A worker's name: its address without the scheme."""
     return url.split("://", 1)[-1]

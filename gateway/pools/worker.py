@@ -17,7 +17,7 @@ from gateway.pools.pressure import Gauge
 from gateway.pools.states import Life, State
 from gateway.pools.stride import Stride
 from gateway.pools.verdict import Verdict
-from gateway.upstream import Client, PooledClient
+from gateway.upstream import Client, PooledClient, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +146,13 @@ class Worker:
 
 def connect(name: str, url: str, config: PoolConfig, now: float) -> Worker:
     """A worker with a client of its own, patient as its pool says."""
-    client = PooledClient(
-        url,
-        connect_timeout=config.timeouts.connect,
-        idle=config.idle_connection,
-        limit=config.max_connections,
-        tls=_tls(config) if url.startswith("https://") else None,
-    )
+    client = PooledClient(url, terms_of(config), _tls(config) if url.startswith("https://") else None)
     return Worker(name, url, client, weight=config.weights.get(url, 1.0), now=now)
+
+
+def terms_of(config: PoolConfig) -> Terms:
+    """How a pool wants the connections to its workers to be kept."""
+    return Terms(config.timeouts.connect, config.idle_connection, config.max_connections)
 
 
 def _tls(config: PoolConfig) -> ssl.SSLContext:

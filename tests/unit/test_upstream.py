@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.upstream import End, PooledClient, UpstreamError, UpstreamFault, read_whole
+from gateway.upstream import End, PooledClient, Terms, UpstreamError, UpstreamFault, read_whole
 from tests.rawengine import (
     OK,
     Peer,
@@ -134,7 +134,7 @@ async def test_connecting_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", never)
-    pooled = PooledClient("http://127.0.0.1:1", connect_timeout=0.01, idle=1, limit=1)
+    pooled = PooledClient("http://127.0.0.1:1", Terms(connect=0.01, idle=1, limit=1))
     for _ in range(2):  # the place of the first attempt is free again
         assert (await fails(pooled)).fault is UpstreamFault.CONNECT
 
