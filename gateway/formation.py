@@ -41,7 +41,7 @@ _WORST_FIRST = (
 
 def charter(query: Query, decision: Decision, plan: Plan, pool: Pool, books: Books) -> Flight | Formation:
     """The flight of a request, or as many as it asks for choices, if one of them may have to be held by itself."""
-    if query.choices > 1 and (plan.closes or plan.how in {How.CUT, How.NATIVE}):
+    if query.choices > 1 and (plan.closes or plan.how in {How.CUT, How.NATIVE} or pool.apart is not None):
         return Formation(query, decision, plan, pool, books)
     return Flight(query, decision, plan, pool, books)
 

@@ -199,7 +199,7 @@ class Reloader:
         """A new pool. An old one of the same name that still drains makes room in the metrics."""
         for old in self._service.retired:
             if old.name == pool.name and old.listener is not None:
-                for worker in old.workers:
+                for worker in (worker for part in old.parts for worker in part.workers):
                     old.listener.removed(old.name, worker)
                 old.listener = None
         pool.listener = self._service.listener
@@ -217,12 +217,12 @@ class Reloader:
         service = self._service
         self._running_watches.stop(pool)
         service.retired.remove(pool)
-        names = [worker.name for worker in pool.workers]
+        names = [worker.name for part in pool.parts for worker in part.workers]
         disband(pool)
         successor = service.registry.pools.get(pool.name)
         if successor is not None:
             for name in names:
-                if successor.find(name) is None:
+                if all(part.find(name) is None for part in successor.parts):
                     service.metrics.forget(pool=pool.name, worker=name)
         elif not any(other.name == pool.name for other in service.retired):
             service.metrics.forget(pool=pool.name)

@@ -16,6 +16,7 @@ from gateway.config import EngineKind
 from gateway.configvalues import Strict, WorkerUrl
 from gateway.edge.errors import ApiError, bad_request
 from gateway.pools import Pool, State, Worker
+from gateway.pools.role import Role
 from gateway.query import decode_object
 from gateway.service import Service
 
@@ -41,6 +42,8 @@ class Newcomer(Strict):
 
     pool: str
     url: WorkerUrl
+    role: Role | None = None
+    """Unset: the role of the pool's own workers."""
 
 
 def worker_row(pool: Pool, worker: Worker) -> dict[str, object]:
@@ -51,6 +54,7 @@ def worker_row(pool: Pool, worker: Worker) -> dict[str, object]:
         "pool": pool.name,
         "worker": worker.name,
         "url": worker.url,
+        "role": pool.role,
         "engine": pool.config.engine,
         "model": pool.config.model,
         "state": worker.state,
@@ -86,18 +90,21 @@ def workers_router(service: Service) -> APIRouter:
 
     def find(named: Named) -> tuple[Pool, Worker]:
         pool = pool_of(named.pool)
-        worker = pool.find(named.worker)
-        if worker is None:
-            message = f"The pool {pool.name!r} has no worker {named.worker[:200]!r}."
-            raise ApiError(404, message, param="worker", code="worker_not_found")
-        return pool, worker
+        for part in pool.parts:
+            if (worker := part.find(named.worker)) is not None:
+                return part, worker
+        message = f"The pool {pool.name!r} has no worker {named.worker[:200]!r}."
+        raise ApiError(404, message, param="worker", code="worker_not_found")
 
     @router.get("", summary="Every worker, its state and why")
     async def workers(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         service.gate.admit_admin(request.headers)
-        rows = [worker_row(pool, worker) for pool in service.registry.pools.values() for worker in pool.workers]
-        rows += [{**worker_row(pool, worker), **RETIRED} for pool in service.retired for worker in pool.workers]
-        return {"object": "list", "data": rows}
+        pools = service.registry.pools.values()
+        rows = [worker_row(part, worker) for pool in pools for part in pool.parts for worker in part.workers]
+        retired = [part for pool in service.retired for part in pool.parts]
+        rows += [{**worker_row(part, worker), **RETIRED} for part in retired for worker in part.workers]
+        troubled = [{"pool": pool.name, **pair} for pool in pools if pool.apart for pair in pool.apart.pairing.shown()]
+        return {"object": "list", "data": rows, "troubled_pairs": troubled}
 
     @router.post("", summary="Take a worker in; it warms up and becomes ready like any other", status_code=201)
     async def add(request: Request) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
@@ -106,11 +113,15 @@ def workers_router(service: Service) -> APIRouter:
         pool = pool_of(told.pool)
         if pool.config.engine is EngineKind.EMBEDDED:
             raise bad_request("An embedded pool has no workers of its own.", param="pool", code="invalid_value")
+        part = next((part for part in pool.parts if told.role in (None, part.role)), None)
+        if part is None:
+            message = f"The pool {pool.name!r} has no workers of the role {told.role!r}."
+            raise bad_request(message, param="role", code="invalid_value")
         try:
-            worker = pool.add(told.url)
+            worker = part.add(told.url)
         except ValueError as error:
             raise ApiError(409, f"{error}.".capitalize(), param="url", code="worker_exists") from error
-        return JSONResponse(worker_row(pool, worker), 201)
+        return JSONResponse(worker_row(part, worker), 201)
 
     @router.post("/drain", summary="Give a worker nothing new; `gone` once its last stream has ended", status_code=202)
     async def drain(request: Request) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]

@@ -13,6 +13,7 @@ from budgets import Plan, without_thinking_fields
 from gateway import output
 from gateway.config import Hygiene
 from gateway.edge import hygiene
+from gateway.engines.cache import KvCache
 from gateway.engines.capabilities import Ask, Capabilities, Path
 from gateway.engines.load import Load
 from parsers import Format, Start, read_reasoning, resolve_start
@@ -104,6 +105,10 @@ class Dialect(Protocol):
 
     async def load(self, ask: Ask) -> Load | None:
         """How busy a worker is, whoever made it so; None where it does not say."""
+        ...
+
+    async def kv_cache(self, ask: Ask) -> KvCache | None:
+        """What its KV cache is made of; None where it is handed to nobody."""
         ...
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:

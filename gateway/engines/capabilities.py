@@ -40,10 +40,6 @@ class Capabilities:
     context: int | None = None
     """Tokens of prompt and output together; None if it does not say."""
     version: str = ""
-    kv_block: int | None = None
-    """Tokens in a block of its KV cache."""
-    kv_dtype: str | None = None
-    """What its KV cache is made of. Two workers that hand it over have the same."""
     counted: Mapping[str, int] = field(default_factory=dict[str, int])
     """Tokens of the pool's own phrases; empty where the worker does not count."""
 
@@ -57,8 +53,6 @@ class Capabilities:
             "misfiles": self.misfiles,
             "context": self.context,
             "version": self.version,
-            "kv_block": self.kv_block,
-            "kv_dtype": self.kv_dtype,
         }
 
 

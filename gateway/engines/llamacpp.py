@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
+from gateway.engines.cache import KvCache
 from gateway.engines.capabilities import Ask, Capabilities, Path, fields_of
 from gateway.engines.ids import TOKENIZE_PATH, reseed
 from gateway.engines.load import Load, Series, load_of_metrics, load_of_slots
@@ -56,6 +57,9 @@ class LlamaCppDialect:
 
     async def load(self, ask: Ask) -> Load | None:
         return await load_of_slots(ask) or await load_of_metrics(ask, LOAD)
+
+    async def kv_cache(self, ask: Ask) -> KvCache | None:
+        return None
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning_content", effort_in_kwargs=True)

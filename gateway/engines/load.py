@@ -112,6 +112,13 @@ def _samples(text: bytes, name: str) -> Iterator[tuple[bytes, float]]:
         at = text.find(wanted, at + len(wanted))
 
 
+def labels_of(text: bytes, name: str) -> dict[str, str]:
+    """The labels of the first series of this name."""
+    for labels, _ in _samples(b"\n" + text, name):
+        return {name.decode(): value.decode() for name, value in _LABEL.findall(labels)}
+    return {}
+
+
 def _first(text: bytes, names: Sequence[str]) -> list[float]:
     """The values of the first name that has any."""
     for name in names:

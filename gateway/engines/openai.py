@@ -10,6 +10,7 @@ from typing import Any
 
 from budgets import Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of
+from gateway.engines.cache import KvCache
 from gateway.engines.capabilities import Ask, Capabilities, Path
 from gateway.engines.load import Load
 from parsers import Format
@@ -24,6 +25,9 @@ class OpenAIDialect:
         return Capabilities()
 
     async def load(self, ask: Ask) -> Load | None:
+        return None
+
+    async def kv_cache(self, ask: Ask) -> KvCache | None:
         return None
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:

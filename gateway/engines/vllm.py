@@ -13,6 +13,7 @@ from typing import Any
 
 from budgets import How, Plan
 from gateway.engines.base import CHAT_PATH, Call, Prefix, Profile, shape_chat, start_of, take_stops
+from gateway.engines.cache import KvCache, kv_of_metrics
 from gateway.engines.capabilities import Ask, Capabilities, Path, context_of, fields_of
 from gateway.engines.ids import by_ids, count_phrases, is_plain_text, written
 from gateway.engines.load import Load, Series, load_of_metrics
@@ -71,6 +72,9 @@ class VllmDialect:
 
     async def load(self, ask: Ask) -> Load | None:
         return await load_of_metrics(ask, LOAD)
+
+    async def kv_cache(self, ask: Ask) -> KvCache | None:
+        return await kv_of_metrics(ask, LOAD.info)
 
     def chat(self, body: Mapping[str, Any], profile: Profile, plan: Plan) -> Call:
         shaped = shape_chat(body, profile, plan, thought_key="reasoning")

@@ -180,6 +180,33 @@ class Metrics:
             ["pool", "worker", "verdict"],
             registry=registry,
         )
+        self.handoffs = Counter(
+            "thinkgate_handoffs_total",
+            "Prompts that were prefilled elsewhere, by what came of it: handed (generated from), missing (the prefill "
+            "worker offered nothing, the decode worker prefilled again), orphaned (nobody has generated from it).",
+            ["pool", "result"],
+            registry=registry,
+        )
+        self.handoff_seconds = Histogram(
+            "thinkgate_handoff_seconds",
+            "Seconds from the prefill worker's answer (both at once: from the start) to the decode worker's first "
+            "delta.",
+            ["pool"],
+            buckets=DURATIONS,
+            registry=registry,
+        )
+        self.handoff_tokens = Counter(
+            "thinkgate_handoff_tokens_total",
+            "Prompt tokens whose KV cache was handed over.",
+            ["pool"],
+            registry=registry,
+        )
+        self.orphaned_prefill_seconds = Counter(
+            "thinkgate_orphaned_prefill_seconds_total",
+            "Seconds of prefill from which nobody has generated.",
+            ["pool"],
+            registry=registry,
+        )
         self.retries_refused = Counter(
             "thinkgate_retries_refused_total",
             "Failed launches that were not tried again, since the pool's retry budget was spent or no worker was left.",

@@ -29,6 +29,18 @@ class PoolMetrics:
     def judged(self, pool: str, worker: Worker, verdict: Verdict) -> None:
         self._metrics.verdicts.labels(pool, worker.name, verdict.kind).inc()
 
+    def handed(self, pool: str, seconds: float, tokens: int) -> None:
+        self._metrics.handoffs.labels(pool, "handed").inc()
+        self._metrics.handoff_seconds.labels(pool).observe(seconds)
+        self._metrics.handoff_tokens.labels(pool).inc(tokens)
+
+    def not_handed(self, pool: str) -> None:
+        self._metrics.handoffs.labels(pool, "missing").inc()
+
+    def orphaned(self, pool: str, seconds: float) -> None:
+        self._metrics.handoffs.labels(pool, "orphaned").inc()
+        self._metrics.orphaned_prefill_seconds.labels(pool).inc(seconds)
+
     def flooded(self, pool: str, worker: Worker) -> None:
         self._metrics.worker_floods.labels(pool, worker.name).inc()
 

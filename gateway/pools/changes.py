@@ -58,7 +58,7 @@ def changes(old: Config, new: Config) -> dict[str, Change]:
 
 def _served(pool: PoolConfig) -> tuple[object, ...]:
     """What a worker has proved of itself when it is ready, and what its connections stand on."""
-    return pool.engine, pool.upstream_model or pool.model, pool.tls_verify
+    return pool.engine, pool.upstream_model or pool.model, pool.tls_verify, pool.disaggregation
 
 
 def _format(config: Config, pool: PoolConfig) -> object:

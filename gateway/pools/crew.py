@@ -13,7 +13,9 @@ from random import Random
 from time import monotonic
 from typing import Protocol
 
+from gateway.pools.handoff.witness import Witness
 from gateway.pools.retries import RetryBudget
+from gateway.pools.role import Role
 from gateway.pools.verdict import Verdict
 from gateway.pools.worker import Worker
 
@@ -29,7 +31,7 @@ class Cause(StrEnum):
     SLOW = "slow"
 
 
-class Listener(Protocol):
+class Listener(Witness, Protocol):
     """Who is told what happens to workers; for metrics."""
 
     def moved(self, pool: str, worker: Worker) -> None: ...
@@ -44,6 +46,8 @@ class Crew:
     """Mutable on the event loop only."""
 
     def __init__(self) -> None:
+        self.parts: dict[Role, Crew] = {}
+        """Those who prefill and encode for them."""
         self.workers: list[Worker] = []
         self.leavers: list[Worker] = []
         """Those of the workers that are forgotten once they have gone."""
@@ -103,3 +107,5 @@ class Crewed:
     @listener.setter
     def listener(self, listener: Listener | None) -> None:
         self.crew.listener = listener
+        for part in self.crew.parts.values():
+            part.listener = listener

@@ -32,7 +32,9 @@ LAST_LOOK = 5.0
 
 async def all_gone(pools: Iterable[Pool]) -> None:
     """Until nothing leaves anywhere, as far as the watches see it; `LAST_LOOK` seconds at most."""
-    await asyncio.gather(*(worker.wait_gone(LAST_LOOK) for pool in pools for worker in pool.workers))
+    await asyncio.gather(
+        *(worker.wait_gone(LAST_LOOK) for pool in pools for part in pool.parts for worker in part.workers)
+    )
 
 
 class DepartureWatch:

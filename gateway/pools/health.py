@@ -15,10 +15,12 @@ import msgspec
 import structlog
 
 from gateway.config import EngineKind
-from gateway.engines.capabilities import fields_of
+from gateway.engines.capabilities import Ask, fields_of
 from gateway.pools.asking import asker, asking_client
 from gateway.pools.canary import canary
+from gateway.pools.handoff.paired import paired
 from gateway.pools.pool import Pool
+from gateway.pools.role import Role
 from gateway.pools.roster import Cause
 from gateway.pools.states import State
 from gateway.pools.verdict import NEUTRAL, SUCCESS, Kind, Verdict
@@ -113,7 +115,7 @@ class HealthWatch:
         pool.move(worker, State.WARMING, "it answers, and has to generate a few tokens")
         if not worker.breaker.half_open(pool.clock()):
             return
-        problem = await self._canary(worker) if self._has_canary else None
+        problem = await self._canary(worker) if self._has_canary and pool.role is not Role.ENCODE else None
         if problem is not None:
             pool.move(worker, State.WARMING, problem)
             self._give_up_if_late(worker, problem)
@@ -127,8 +129,10 @@ class HealthWatch:
         """Its verdict is the breaker's probe. It may take as long as a client's first token may."""
         stamp = worker.breaker.take()
         verdict = NEUTRAL
+        ask = self._asker(worker, self._pool.config.timeouts.first_token)
         try:
-            ask = asker(self._client, worker, self._pool.config.timeouts.first_token)
+            if isinstance(ask, str):
+                return ask
             problem = await canary(ask, self._pool.dialect, self._pool.profile)
             verdict = SUCCESS if problem is None else Verdict(Kind.FAILURE)
         except httpx.HTTPError as error:
@@ -142,10 +146,16 @@ class HealthWatch:
     async def _probe(self, worker: Worker) -> None:
         """Ask what it can do. No answer is no verdict: it may serve, what was known of it is taken to hold, and it is
         asked again at the next poll."""
+        pool = self._pool
+        ask = self._asker(worker, PROBE_PATIENCE)
         try:
-            found = await self._pool.dialect.probe(
-                asker(self._client, worker, PROBE_PATIENCE), self._pool.profile, self._pool.phrases
-            )
+            if pool.role is not Role.UNIFIED:
+                worker.kv_cache = await pool.dialect.kv_cache(asker(self._client, worker, PROBE_PATIENCE))
+            if pool.role in {Role.PREFILL, Role.ENCODE}:
+                worker.is_known = True
+            if worker.is_known or isinstance(ask, str):
+                return
+            found = await pool.dialect.probe(ask, pool.profile, pool.phrases)
         except httpx.HTTPError as error:
             log.warning("could not ask a worker what it can do", worker=worker.name, problem=type(error).__name__)
             return
@@ -155,6 +165,17 @@ class HealthWatch:
         worker.capabilities = replace(found, native_cap=found.native_cap and not worker.has_overrun)
         if worker.capabilities != known:
             log.info("capabilities", pool=self._pool.name, worker=worker.name, **worker.capabilities.shown)
+
+    def _asker(self, worker: Worker, patience: float) -> Ask | str:
+        """How a worker is asked to generate: together with another, where it cannot do so alone; or why it cannot be
+        asked, since there is no other."""
+        ask, trials = asker(self._client, worker, patience), self._pool.trials
+        if trials is None:
+            return ask
+        pair = trials.trial(worker)
+        if isinstance(pair, str):
+            return pair
+        return paired(ask, lambda: trials.between(*pair), self._pool.headers, patience)
 
     async def _measure(self, worker: Worker) -> None:
         """How busy it is; and what it runs for others, seen while nothing of ours is on its way out."""
@@ -195,6 +216,8 @@ class HealthWatch:
                 return True, f"/v1/models answers {status}"
             if engine in _CHECKS_MODEL and self._pool.profile.model not in _listed(body):
                 return True, f"the model {self._pool.profile.model!r} is not listed"
+            if self._pool.role is Role.PREFILL and self._pool.trials is not None:
+                return True, await self._pool.trials.look(self._get, worker)
         except httpx.TimeoutException:
             return False, "it does not answer in time"
         except httpx.ConnectError:
@@ -202,6 +225,11 @@ class HealthWatch:
         except httpx.HTTPError as error:
             return False, f"its answer is broken ({type(error).__name__})"
         return True, None
+
+    async def _get(self, url: str) -> tuple[int, bytes]:
+        """From a bootstrap server, which is no worker's API."""
+        answer = await self._client.get(url)
+        return answer.status_code, answer.content
 
 
 def _listed(body: bytes) -> set[str]:

@@ -5,7 +5,7 @@ Who the workers are and which is chosen is `roster`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,14 @@ import structlog
 
 from budgets import ClassCaps, Deadlines, How, Policy
 from gateway.config import Pool as PoolConfig
+from gateway.edge.errors import ApiError
 from gateway.edge.hygiene import hygiene_for
-from gateway.engines import DIALECTS, Dialect, Profile
+from gateway.engines import DIALECTS, Call, Dialect, Profile
 from gateway.engines.capabilities import Path
+from gateway.pools.apart import Apart, urls_by_role
 from gateway.pools.crew import Crew
+from gateway.pools.handoff import HandOff
+from gateway.pools.role import Role
 from gateway.pools.roster import Roster
 from gateway.pools.worker import Worker
 from parsers import Format, detect, lookup
@@ -36,8 +40,10 @@ class Pool(Roster):
         config: PoolConfig,
         own_formats: Mapping[str, Format] | None = None,
         crew: Crew | None = None,
+        role: Role = Role.UNIFIED,
     ) -> None:
         super().__init__(name, config, crew)
+        self.role = role
         self.dialect: Dialect = DIALECTS[config.engine]
         upstream = config.upstream_model or config.model
         self.profile = Profile(
@@ -48,6 +54,65 @@ class Pool(Roster):
         )
         self._caps = ClassCaps(**config.thinking.caps.model_dump())
         self._deadlines = _deadlines(config)
+        self._parts: dict[Role, Pool] = {}
+        self.apart: Apart | None = None
+        """Those who prefill and encode for its workers, where these only decode."""
+        self.trials: Apart | None = None
+        """Where its workers are tried together with others."""
+        if config.disaggregation is not None:
+            self.role = Role.DECODE
+            self._parts = {role: self._part(role, urls, own_formats) for role, urls in urls_by_role(config).items()}
+            self.apart = Apart(name, config.disaggregation, self, self._parts)
+            self._parts[Role.PREFILL].trials = self.trials = self.apart
+
+    def _part(self, role: Role, urls: tuple[str, ...], own_formats: Mapping[str, Format] | None) -> Pool:
+        """The workers of another role: the same model under the same settings."""
+        alike: dict[str, Any] = {"workers": urls, "weights": {}, "discover": None, "disaggregation": None}
+        known = self.crew.parts.get(role)
+        part = Pool(self.name, self.config.model_copy(update=alike), own_formats, known, role)
+        self.crew.parts[role] = part.crew
+        return part
+
+    @property
+    def parts(self) -> tuple[Pool, ...]:
+        """Itself, and the workers of other roles."""
+        return (self, *self._parts.values())
+
+    @property
+    def is_ready(self) -> bool:
+        """Where prefill and decode are apart, there must be one whole pair."""
+        return any(self.is_open(worker, urgent=True) for worker in self.workers)
+
+    def is_open(self, worker: Worker, *, urgent: bool = False) -> bool:
+        is_open = super().is_open(worker, urgent=urgent)
+        return is_open and (self.apart is None or self.apart.pairing.has_pair(worker))
+
+    async def wait_ready(self, patience: float, *, urgent: bool = False) -> None:
+        if self.apart is not None and not self.apart.pairing.does_without:
+            until = self.clock() + patience
+            await self.apart.prefill.wait_ready(patience, urgent=urgent)
+            patience = until - self.clock()
+        await super().wait_ready(patience, urgent=urgent)
+
+    def unavailable(self) -> ApiError:
+        alone = next((worker for worker in self.workers if worker.is_ready), None)
+        if self.apart is not None and alone is not None and not self.is_ready:
+            return self.apart.pairing.nobody_for(alone)
+        return super().unavailable()
+
+    def hand_off(
+        self, worker: Worker, call: Call, *, key: str | None, tried: Collection[Worker], is_warm: bool
+    ) -> HandOff | None:
+        """How the prompt of a leg on this worker gets its cache; None where the worker fills it itself. `tried`: those
+        that have failed to prefill it. Raises ApiError (503, 400)."""
+        return None if self.apart is None else self.apart.hand_off(worker, call, key, tried, is_warm=is_warm)
+
+    def close(self) -> None:
+        super().close()
+        if self.apart is not None:
+            self.apart.close()
+        for part in self._parts.values():
+            part.close()
 
     @property
     def headers(self) -> dict[str, str]:
@@ -110,7 +175,8 @@ class Pool(Roster):
     def succeed(self, before: Pool) -> None:
         """Take the crew over from the same pool under other settings. What a worker was asked about its model's format
         and phrases it is asked again, where they are others; until then it counts as able."""
-        self.settle()
+        for part in self.parts:
+            part.settle()
         if (self.profile, self.phrases) != (before.profile, before.phrases):
             for worker in self.workers:
                 worker.capabilities = None

@@ -134,7 +134,7 @@ class Roster(Crewed):
         before = worker.state
         if not worker.life.move(state, reason, self.clock()):
             return
-        if self.is_ready:
+        if any(one.is_ready for one in self.workers):
             self._got_ready.set()
         else:
             self._got_ready.clear()

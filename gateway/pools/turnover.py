@@ -44,13 +44,15 @@ def look(pool: Pool) -> None:
 
 def is_over(pool: Pool) -> bool:
     """Does nothing use a pool that nobody is given any more? Then it may be closed."""
-    return not pool.crew.guests and not any(worker.in_flight or worker.leaving for worker in pool.workers)
+    workers = (worker for part in pool.parts for worker in part.workers)
+    return not pool.crew.guests and not any(worker.in_flight or worker.leaving for worker in workers)
 
 
 def disband(pool: Pool) -> None:
     """Forget all its workers."""
-    for worker in list(pool.workers):
-        pool.remove(worker)
+    for part in pool.parts:
+        for worker in list(part.workers):
+            part.remove(worker)
 
 
 def _is_there(pool: Pool, url: str) -> bool:

@@ -15,6 +15,7 @@ from gateway.pools.health import HealthWatch
 from gateway.pools.membership import Membership
 from gateway.pools.pace import PaceWatch
 from gateway.pools.pool import Pool
+from gateway.pools.role import Role
 from gateway.pools.worker import Worker
 
 
@@ -33,13 +34,20 @@ class Watches:
         self._of: dict[Crew, _Watched] = {}
 
     def start(self, pool: Pool) -> None:
-        """Watch a pool; one of the same crew under other settings is watched no more."""
+        """Watch a pool and its parts; one of the same crew under other settings is watched no more."""
+        for part in pool.parts:
+            self._start(part)
+
+    def _start(self, pool: Pool) -> None:
         watched = self._of.setdefault(pool.crew, _Watched(self._group))
         watched.stop()
         watched.run(HealthWatch(pool).run())
         watched.run(DepartureWatch(pool, self._on_departure).run())
         pool.departed.set()  # what a stopped watch was seeing off
-        if watched.pace is None:  # it knows the pool's usual pace, and no settings
+        if watched.pace is None and pool.role in {
+            Role.UNIFIED,
+            Role.DECODE,
+        }:  # it knows the pool's usual pace, and no settings
             watched.pace = self._group.create_task(PaceWatch(pool, self._on_pace).run())
         watched.follow(pool)
 
@@ -49,14 +57,16 @@ class Watches:
 
     def retire(self, pool: Pool) -> None:
         """A pool that is given to no request any more: nobody new, no word on its pace; the rest until it is over."""
-        watched = self._of[pool.crew]
-        watched.stop_pace()
-        watched.stop_following()
+        for part in pool.parts:
+            watched = self._of[part.crew]
+            watched.stop_pace()
+            watched.stop_following()
 
     def stop(self, pool: Pool) -> None:
-        watched = self._of.pop(pool.crew)
-        watched.stop()
-        watched.stop_pace()
+        for part in pool.parts:
+            watched = self._of.pop(part.crew)
+            watched.stop()
+            watched.stop_pace()
 
     def stop_all(self) -> None:
         for watched in self._of.values():

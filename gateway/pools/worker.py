@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.config import Pool as PoolConfig
+from gateway.engines.cache import KvCache
 from gateway.engines.capabilities import Capabilities
 from gateway.pools.breaker import Breaker
 from gateway.pools.pressure import Gauge
@@ -45,6 +46,7 @@ class Worker:
         "gone",
         "has_overrun",
         "is_known",
+        "kv_cache",
         "leaving",
         "life",
         "name",
@@ -90,6 +92,8 @@ class Worker:
         """Is told what came of each leg, and the stamp it began with."""
         self.capabilities: Capabilities | None = None
         """What it can do, once it was asked."""
+        self.kv_cache: KvCache | None = None
+        """What it hands over, or takes, where it does so."""
         self.is_known = False
         """Was it asked since it last came? What comes back may be another build, or other weights."""
         self.began: float | None = None

@@ -7,7 +7,7 @@ tells the engines comes from a client, and not a word of what they tell each oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -83,6 +83,8 @@ class Pair:
     decode: Worker
     report: Report
     errands: Errands
+    may_be_local: Callable[[], bool]
+    """Where nothing was handed off: may the decode worker prefill the prompt once more?"""
 
 
 class Transfer(Protocol):

@@ -8,32 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Any
 
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.pools.handoff.base import Report, Transfer, TransferFailed
 from gateway.pools.handoff.encode import Encoding
 from gateway.pools.handoff.pairing import Pairing
+from gateway.pools.handoff.witness import Witness
 from gateway.pools.verdict import Verdict
 from gateway.pools.worker import Worker
 from gateway.upstream import End, Response
-
-
-class Witness(Protocol):
-    """Who is told of hand-offs; for metrics. Times in seconds."""
-
-    def handed(self, pool: str, seconds: float, tokens: int) -> None:
-        """A cache has arrived: the decode worker has generated from it, so long after the prefill worker had answered,
-        or after both had begun."""
-        ...
-
-    def not_handed(self, pool: str) -> None:
-        """A prefill worker has answered, and offered nothing."""
-        ...
-
-    def orphaned(self, pool: str, seconds: float) -> None:
-        """A prompt was prefilled for so long, and nobody has generated from it."""
-        ...
 
 
 class HandOff:

@@ -49,7 +49,7 @@ class Pairing:
         """How many prompts that should be prefilled elsewhere a decode worker may prefill."""
 
     def source(self, worker: Worker) -> PrefillWorker:
-        return self._sources[worker.url]
+        return self._sources.get(worker.url) or PrefillWorker(url=worker.url)
 
     def has_pair(self, decode: Worker) -> bool:
         """Could a leg on this worker be prefilled?"""
@@ -76,7 +76,7 @@ class Pairing:
         if not suited:
             if self.does_without and self._local.take(now):
                 return None
-            raise self._nobody(decode)
+            raise self.nobody_for(decode)
         return self.prefill.pick(
             tried, lambda worker: self._edge(worker, decode).admits, wish.key, among=lambda worker: worker in suited
         )
@@ -107,13 +107,15 @@ class Pairing:
             if edge.is_failing
         ]
 
-    def _suits(self, prefill: Worker, decode: Worker) -> bool:
+    def why_not(self, prefill: Worker, decode: Worker) -> str | None:
+        """Why these two are never paired, whatever state they are in."""
         groups = self.settings.groups
-        return (
-            self.prefill.is_open(prefill, urgent=True)
-            and groups.get(prefill.url) == groups.get(decode.url)
-            and not unlike(prefill, decode)
-        )
+        if groups.get(prefill.url) != groups.get(decode.url):
+            return "their transfer groups differ"
+        return unlike(prefill, decode)
+
+    def _suits(self, prefill: Worker, decode: Worker) -> bool:
+        return self.prefill.is_open(prefill, urgent=True) and self.why_not(prefill, decode) is None
 
     def _edge(self, prefill: Worker, decode: Worker) -> Breaker:
         key = (prefill.name, decode.name)
@@ -121,11 +123,12 @@ class Pairing:
             self._edges[key] = Breaker(EDGE_FAILS)
         return self._edges[key]
 
-    def _nobody(self, decode: Worker) -> ApiError:
+    def nobody_for(self, decode: Worker) -> ApiError:
+        """Why no worker can prefill for this one."""
         ready = [worker for worker in self.prefill.workers if worker.is_ready]
         if not ready:
             return self.prefill.unavailable()
-        why = next((reason for worker in ready if (reason := unlike(worker, decode))), "their transfer groups differ")
+        why = next((reason for worker in ready if (reason := self.why_not(worker, decode))), "it is busy")
         return ApiError(
             503,
             f"No prefill worker suits {decode.name}: {why}.",
@@ -137,13 +140,11 @@ class Pairing:
 
 def unlike(prefill: Worker, decode: Worker) -> str | None:
     """In what the caches of two workers differ, so that one cannot read the other's; None as far as anybody knows."""
-    one, other = prefill.capabilities, decode.capabilities
+    one, other = prefill.kv_cache, decode.kv_cache
     if one is None or other is None:
         return None
-    for name, mine, theirs in (
-        ("their KV blocks have", one.kv_block, other.kv_block),
-        ("their KV caches are of", one.kv_dtype, other.kv_dtype),
-    ):
-        if mine is not None and theirs is not None and mine != theirs:
-            return f"{name} {mine} and {theirs}"
+    if None not in (one.block, other.block) and one.block != other.block:
+        return f"their KV blocks have {one.block} and {other.block} tokens"
+    if None not in (one.dtype, other.dtype) and one.dtype != other.dtype:
+        return f"their KV caches are of {one.dtype} and {other.dtype}"
     return None

@@ -13,7 +13,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from gateway.confighandoff import PrefillWorker, loopback
-from gateway.pools.handoff.base import Answer, Pair, TransferFailed, ask_whole, note_usage
+from gateway.pools.handoff.base import Answer, Pair, TransferFailed, ask_whole, note_usage, senseless
 from gateway.pools.handoff.look import Get
 from gateway.pools.handoff.prompts import prefill_of
 from gateway.pools.verdict import NEUTRAL
@@ -58,6 +58,7 @@ class Pull:
         self._place = pair.place
         self._decode = pair.decode
         self._errands = pair.errands if frees else None
+        self._may_be_local = pair.may_be_local
         self._unfetched: tuple[str, dict[str, str], dict[str, Any]] | None = None
         self.report = pair.report
 
@@ -70,6 +71,8 @@ class Pull:
         note_usage(self.report, answer)
         params = self._fetchable(answer)
         if params is None:
+            if not self._may_be_local():
+                raise senseless(self._place, "The prefill worker has handed nothing off.")
             self.report.is_local = True
             return await self._decode.client.post(path, headers, encode_object(body))
         fetching = {**body, "kv_transfer_params": params}

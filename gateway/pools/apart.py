@@ -1,0 +1,88 @@
+"""A pool whose workers only decode: those who prefill and encode for them, and the hand-off between them.
+
+The parts are pools of their own, with states, checks and choices of their own; what brings them together for a leg is
+made here. What the workers say to each other is `handoff`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+from gateway.config import Pool as PoolConfig
+from gateway.confighandoff import Disaggregation
+from gateway.engines import Call
+from gateway.engines.ids import has_media
+from gateway.pools.handoff import Encoding, Errands, HandOff, Pair, Pairing, Place, Report, Wish, way_of
+from gateway.pools.handoff.look import Get
+from gateway.pools.pressure import prompt_tokens
+from gateway.pools.role import Role
+from gateway.pools.roster import Roster
+from gateway.pools.states import State
+from gateway.pools.worker import Worker
+
+_TRIED_WITH = frozenset({State.READY, State.WARMING})
+
+
+def urls_by_role(config: PoolConfig) -> dict[Role, tuple[str, ...]]:
+    """Who is there for what, beside the pool's own workers."""
+    settings = config.disaggregation
+    if settings is None:
+        return {}
+    urls = {Role.PREFILL: tuple(one.url for one in settings.prefill), Role.ENCODE: settings.encode}
+    return {role: told for role, told in urls.items() if told}
+
+
+class Apart:
+    """Of one pool, whose workers `decode`."""
+
+    def __init__(self, name: str, settings: Disaggregation, decode: Roster, parts: Mapping[Role, Roster]) -> None:
+        self.prefill = parts[Role.PREFILL]
+        self.way = way_of(settings)
+        self.pairing = Pairing(settings, self.prefill, can_be_local=self.way.can_be_local)
+        self._name = name
+        self._decode = decode
+        self._errands = Errands()
+        encoders = parts.get(Role.ENCODE)
+        self._encoding = None if encoders is None else Encoding(encoders, settings.encode_batch)
+
+    def hand_off(
+        self, decode: Worker, call: Call, key: str | None, tried: Collection[Worker], *, is_warm: bool
+    ) -> HandOff | None:
+        """None where the decode worker prefills. Raises ApiError (503, 400)."""
+        body, tokens = call.body, prompt_tokens(call)
+        encodes = self._encoding is not None and has_media(body)
+        prefill = self.pairing.choose(decode, Wish(body, tokens, key, is_warm=is_warm, has_media=encodes), tried)
+        return None if prefill is None else self.between(prefill, decode, tokens)
+
+    def between(self, prefill: Worker, decode: Worker, tokens: int = 0) -> HandOff:
+        """One leg's hand-off between these two; `tokens` of prompt, as estimated."""
+        report = Report(prefill.name, decode.name, asyncio.get_running_loop().time())
+        source, place = self.pairing.source(prefill), Place(prefill, tokens)
+        pair = Pair(source, place, decode, report, self._errands, self.pairing.may_be_local)
+        return HandOff(
+            self.way.transfer(pair),
+            self.pairing,
+            (prefill, decode),
+            pool=self._name,
+            witness=self._decode.listener,
+            encoding=self._encoding,
+        )
+
+    def trial(self, worker: Worker) -> tuple[Worker, Worker] | str:
+        """Who prefills and who decodes when a worker is tried before it gets any request: its partner is one that is
+        ready, else one that answers. The reason, where there is none."""
+        decodes = worker in self._decode.workers
+        others = self.prefill.workers if decodes else self._decode.workers
+        pairs = [(other, worker) if decodes else (worker, other) for other in others if other.state in _TRIED_WITH]
+        pairs = [pair for pair in pairs if self.pairing.why_not(*pair) is None]
+        if not pairs:
+            return f"there is no {'prefill' if decodes else 'decode'} worker to try it with"
+        return max(pairs, key=lambda pair: pair[0 if decodes else 1].is_ready)
+
+    async def look(self, get: Get, prefill: Worker) -> str | None:
+        """Why a prefill worker cannot hand anything off, beside what its own health says. Raises what `get` does."""
+        return await self.way.look(get, self.pairing.source(prefill))
+
+    def close(self) -> None:
+        self._errands.close()

@@ -1,0 +1,60 @@
+"""Questions to a worker that cannot, or need not, generate alone: put to a pair, by the way that requests take.
+
+For canaries and probes. What is asked is theirs; what is not a generation goes to the worker itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+
+from gateway.edge.request_id import HEADER as REQUEST_ID
+from gateway.edge.request_id import request_id
+from gateway.engines.capabilities import Ask
+from gateway.pools.handoff.base import TransferFailed
+from gateway.pools.handoff.handoff import HandOff
+from gateway.pools.verdict import NEUTRAL, SUCCESS
+from gateway.upstream import End, UpstreamError, read_whole
+
+GENERATES = frozenset({"/v1/chat/completions", "/v1/completions"})
+
+
+def paired(ask: Ask, begin: Callable[[], HandOff], headers: Mapping[str, str], patience: float) -> Ask:
+    """`patience`: seconds for a whole answer. Raises httpx.HTTPError, like `ask`, whichever of the two has failed."""
+
+    async def put(method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+        if method != "POST" or path not in GENERATES or body is None:
+            return await ask(method, path, body)
+        try:
+            async with asyncio.timeout(patience):
+                return await _generate(begin(), path, {**headers, REQUEST_ID: request_id(None)}, dict(body))
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("no whole answer in time") from error
+        except UpstreamError as error:
+            raise httpx.ReadError(str(error)) from error
+
+    return put
+
+
+async def _generate(
+    hand_off: HandOff, path: str, headers: Mapping[str, str], body: dict[str, Any]
+) -> tuple[int, bytes]:
+    how, verdict = End.ABANDONED, NEUTRAL
+    try:
+        response = await hand_off.post(path, headers, body)
+        try:
+            answer = await read_whole(response)
+            response.end(End.FINISHED)
+        finally:
+            response.end(End.ABANDONED)
+        if response.status == 200:
+            await hand_off.confirm()
+            how, verdict = End.FINISHED, SUCCESS
+        return response.status, answer
+    except TransferFailed as failed:
+        return failed.error.status, failed.error.body()
+    finally:
+        hand_off.end(how, verdict)
