@@ -63,7 +63,7 @@ _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 def check_headers(exchange: Exchange, head: Head, api_key: str | None) -> Iterator[Violation]:
     names = [name for name, _ in head.headers]
     for name in sorted(set(names)):
-        if name not in ALLOWED_HEADERS:
+        if name not in ALLOWED_HEADERS | exchange.double.expected:
             yield "foreign-header", name
         if names.count(name) > 1:
             yield "repeated-header", name
@@ -79,11 +79,20 @@ def check_headers(exchange: Exchange, head: Head, api_key: str | None) -> Iterat
         yield "content-type", exchange.headers.get("content-type", "none")
 
 
-def check_body(body: dict[str, Any], raw: bytes, *, chat: bool, foreign: frozenset[str]) -> Iterator[Violation]:
-    """`foreign`: fields this engine does not know, so that sending one would drop a control in silence."""
-    if body.get("stream") is not True:
+def check_body(
+    body: dict[str, Any],
+    raw: bytes,
+    *,
+    chat: bool,
+    foreign: frozenset[str],
+    expected: frozenset[str] = frozenset(),
+    streamed: bool = True,
+) -> Iterator[Violation]:
+    """`foreign`: fields this engine does not know, so that sending one would drop a control in silence. `expected`:
+    dangerous fields that belong in this leg. `streamed`: the leg should be."""
+    if streamed and body.get("stream") is not True:
         yield "not-streamed", "a unary call cannot be cancelled on every engine"
-    for name in sorted(DANGEROUS & body.keys()):
+    for name in sorted((DANGEROUS - expected) & body.keys()):
         yield "dangerous-field", name
     for name in sorted((DIALECT | foreign) & body.keys()):
         yield "untranslated", name

@@ -32,6 +32,12 @@ class Double:
     """Subclasses give the routes and the shapes; tests read `requests`, `active`, `aborted`, `violations` and wait."""
 
     kind: ClassVar[str]
+    expected: ClassVar[frozenset[str]] = frozenset()
+    """Fields and headers that are dangerous elsewhere and belong here, in a leg of a pair."""
+    streamed: ClassVar[bool] = True
+    """Its legs should be streamed."""
+    speaks: ClassVar[bool] = True
+    """What it says reaches a client, so the faults of a script are its own. A prefill worker's token does not."""
     host: Host
 
     def __init__(

@@ -68,7 +68,7 @@ class Exchange:
 
     @property
     def key(self) -> str:
-        return self.script.key if self.script else ""
+        return self.script.asked or self.script.key if self.script else ""
 
     @property
     def tokens(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count as count_up
 from typing import Any, Final, Literal
 
@@ -75,6 +75,8 @@ class Turn:
     """The prompt is already past the thought."""
     answer: str = ""
     prompt_tokens: int = 0
+    recast: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What a pair changes in the script this prompt asks for: the key its KV gives, a fault."""
 
     @property
     def continues(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.doubles.checks import check_body
@@ -26,7 +27,9 @@ def read_body(
     if not isinstance(body, dict):
         double.violate("not-an-object", type(body).__name__)
         raise Refused(400, "Input should be a valid dictionary", kind="json")
-    for said in check_body(body, exchange.body, chat=chat, foreign=foreign):
+    for said in check_body(
+        body, exchange.body, chat=chat, foreign=foreign, expected=double.expected, streamed=double.streamed
+    ):
         double.violate(*said)
     if required and chat and not body.get("messages"):
         raise Refused(400, "'messages' is required", kind="messages", param="messages")
@@ -46,10 +49,12 @@ def last_user(messages: Sequence[dict[str, Any]]) -> str:
 
 def choose_script(double: Double, turn: Turn) -> Script:
     try:
-        return arm(double, script_for(turn.user, double.default))
+        script = script_for(turn.user, double.default)
     except ValueError as error:
         double.violate("bad-control", str(error))
         raise Refused(400, str(error)) from None
+    script = arm(double, script) if double.speaks else script.without_faults()
+    return replace(script, asked=script.key, **turn.recast) if turn.recast else script
 
 
 def thinking_wanted(body: dict[str, Any], *, default: bool = True) -> bool:

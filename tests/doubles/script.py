@@ -34,6 +34,8 @@ class Script:
     """One generation. Every `*_after` counts tokens of text, thought and answer together, sent before the fault."""
 
     key: str = ""
+    asked: str = ""
+    """The key that the prompt named, where a pair speaks with another's voice."""
     think: int = 24
     ans: int = ANSWER_TOKENS
     finish: str = "stop"

@@ -30,6 +30,8 @@ class SglangDouble(Double):
     """`parser`: started with --reasoning-parser. `strict`: with --enable-strict-thinking, so budgets hold."""
 
     kind: ClassVar[str] = "sglang"
+    mode: ClassVar[str] = "null"
+    """--disaggregation-mode."""
     foreign: ClassVar[frozenset[str]] = frozenset(
         {"thinking_token_budget", "thinking_budget_tokens", "add_generation_prompt", "include_reasoning"}
     )
@@ -136,7 +138,12 @@ class SglangDouble(Double):
             tools=bool(body.get("tools")) and "messages" in body,
             max_tokens=limit_of(body) or None,
         )
-        await speak(self, Job(exchange, wire, voice, plan, stream, usage, continuous, n=body.get("n") or 1))
+        job = Job(exchange, wire, voice, plan, stream, usage, continuous, n=body.get("n") or 1)
+        await speak(self, self.job(job, body))
+
+    def job(self, job: Job, body: dict[str, Any]) -> Job:
+        """What a subclass makes of a generation."""
+        return job
 
     def _read(self, exchange: Exchange, *, chat: bool) -> dict[str, Any]:
         if not exchange.headers.get("content-type", "").startswith("application/json"):
@@ -170,7 +177,7 @@ class SglangDouble(Double):
                 "is_generation": True,
                 "reasoning_parser": parser,
                 "tool_call_parser": None,
-                "disaggregation_mode": "null",
+                "disaggregation_mode": self.mode,
             },
         )
 

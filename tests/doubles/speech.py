@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tests.doubles.engine import Double, Refused, answer_json
@@ -60,6 +60,8 @@ class Job:
     told_throughout: bool = False
     """Hand the usage so far to every event; the voice shows it where its engine does."""
     n: int = 1
+    plans: list[Plan] = field(default_factory=list[Plan])
+    """One for each prompt of a batch, instead of `n` samples of `plan`."""
 
     @property
     def script(self) -> Script:
@@ -85,7 +87,7 @@ async def speak(double: Double, job: Job) -> None:
         raise Refused(script.error_first, "The double refuses this.")
     double.changed()
     await asyncio.sleep(script.headers_ms / 1000)
-    choices = [Choice(i, _sample(job.plan, i)) for i in range(job.n)]
+    choices = [Choice(i, plan) for i, plan in enumerate(job.plans or [_sample(job.plan, i) for i in range(job.n)])]
     speaker = _Speaker(double, job, choices)
     if job.stream:
         await speaker.stream()

@@ -228,7 +228,7 @@ class VllmDouble(Double):
             f"process_start_time_seconds {self.began}",
             f"vllm:num_requests_running{{{labels}}} {self.running}.0",
             f"vllm:num_requests_waiting{{{labels}}} 0.0",
-            f"vllm:kv_cache_usage_perc{{{labels}}} {min(1.0, len(self.active) / 100)}",
+            f"vllm:kv_cache_usage_perc{{{labels}}} {self.kv_usage}",
             f"vllm:num_preemptions_total{{{labels}}} 0.0",
             f"vllm:generation_tokens_total{{{labels}}} {self.generated}.0",
             f'vllm:cache_config_info{{block_size="16",kv_cache_size_tokens="{self.context * 8}",{labels}}} 1.0',
@@ -237,7 +237,16 @@ class VllmDouble(Double):
                 for reason, n in self.finished.items()
             ),
         ]
+        lines += [f"{name}{{{labels}{more}}} {float(value)}" for name, more, value in self.gauges()]
         await wire.answer(200, "\n".join([*lines, ""]).encode(), kind="text/plain; version=1.0.0; charset=utf-8")
+
+    def gauges(self) -> list[tuple[str, str, float]]:
+        """More samples: name, labels after the usual ones (with a leading comma), value."""
+        return []
+
+    @property
+    def kv_usage(self) -> float:
+        return min(1.0, len(self.active) / 100)
 
     async def _embeddings(self, exchange: Exchange, wire: Wire) -> None:
         body = exchange.json

@@ -24,6 +24,8 @@ class ChatVoice:
     seam: tuple[str, str] = ("\n", "\n\n")
     done_after_error = True
     usage_after_error = True
+    cached: int | None = None
+    """Cached tokens as told; None without --enable-cache-report."""
 
     def __init__(self, name: str, model: str, *, parser: bool) -> None:
         self.name, self.model, self.parser = name, model, parser
@@ -79,7 +81,7 @@ class ChatVoice:
             "prompt_tokens": usage.prompt,
             "total_tokens": usage.prompt + usage.completion,
             "completion_tokens": usage.completion,
-            "prompt_tokens_details": None,
+            "prompt_tokens_details": None if self.cached is None else {"cached_tokens": self.cached},
             "reasoning_tokens": reasoning,
             "completion_tokens_details": {"reasoning_tokens": reasoning} if reasoning else None,
         }

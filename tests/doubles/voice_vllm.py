@@ -36,6 +36,12 @@ class ChatVoice:
     seam: tuple[str, str] = ("\n", "\n\n")
     done_after_error = True
     usage_after_error = False
+    handed: dict[str, Any] | None = None
+    """`kv_transfer_params` of a body, and of a stream's last chunk with a finish reason."""
+    encoded: dict[str, Any] | None = None
+    """`ec_transfer_params`."""
+    cached: int | None = None
+    """Cached tokens as told; None without --enable-prompt-tokens-details."""
 
     def __init__(
         self, name: str, model: str, *, parser: bool, ids: bool, prompt_ids: Sequence[int], misfiles: bool = False
@@ -65,7 +71,8 @@ class ChatVoice:
         choice = self._choice(index, step)
         ids = choice.pop("token_ids")
         choice |= {"finish_reason": reason, "stop_reason": None, "token_ids": ids}
-        return [*events, self._chunk([choice], **self._usage(usage))]
+        handed = {"kv_transfer_params": self.handed} if self.handed else {}
+        return [*events, self._chunk([choice], **self._usage(usage), **handed)]
 
     def usage(self, usage: Usage) -> list[str]:
         told = {"usage": self._usage(usage)["usage"], "system_fingerprint": FINGERPRINT}
@@ -87,8 +94,8 @@ class ChatVoice:
             "prompt_logprobs": None,
             "prompt_token_ids": self.prompt_ids,
             "prompt_text": None,
-            "kv_transfer_params": None,
-            "ec_transfer_params": None,
+            "kv_transfer_params": self.handed,
+            "ec_transfer_params": self.encoded,
             "metrics": None,
         }
 
@@ -133,17 +140,21 @@ class ChatVoice:
             "total_tokens": usage.prompt + usage.completion,
             "completion_tokens": usage.completion,
         }
+        if self.cached is not None:
+            told["prompt_tokens_details"] = {"cached_tokens": self.cached, "created_cache_tokens": None}
         if self.parser:
             told["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
         return {"usage": told}
 
     def _whole_usage(self, usage: Usage) -> dict[str, Any]:
         details = {"reasoning_tokens": usage.reasoning} if self.parser else None
+        cached = {"cached_tokens": self.cached, "created_cache_tokens": None, "multimodal_tokens": None}
+        cached = None if self.cached is None else cached
         return {
             "prompt_tokens": usage.prompt,
             "total_tokens": usage.prompt + usage.completion,
             "completion_tokens": usage.completion,
-            "prompt_tokens_details": None,
+            "prompt_tokens_details": cached,
             "completion_tokens_details": details,
         }
 
@@ -178,8 +189,8 @@ class TextVoice(ChatVoice):
             "service_tier": None,
             "system_fingerprint": FINGERPRINT,
             "usage": self._whole_usage(usage),
-            "kv_transfer_params": None,
-            "ec_transfer_params": None,
+            "kv_transfer_params": self.handed,
+            "ec_transfer_params": self.encoded,
             "metrics": None,
         }
 
