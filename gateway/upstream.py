@@ -70,7 +70,13 @@ class Terms:
 class Client(Protocol):
     """One worker's client. The streaming path knows nothing else of HTTP."""
 
-    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> Response: ...
+    async def post(
+        self, path: str, headers: Mapping[str, str], body: bytes, sent: asyncio.Event | None = None
+    ) -> Response:
+        """Send one request, wait for the head of its answer. `sent` is set once it is on its way, and such a request is
+        never sent twice. Raises UpstreamError."""
+        ...
+
     def retune(self, terms: Terms) -> None: ...
     def close(self) -> None: ...
 
@@ -108,17 +114,19 @@ class PooledClient:
         """Open connections, used and idle."""
         return len(self._open)
 
-    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> Response:
-        """Send one request, wait for the head of its answer. Raises UpstreamError."""
+    async def post(
+        self, path: str, headers: Mapping[str, str], body: bytes, sent: asyncio.Event | None = None
+    ) -> Response:
+        """As `Client` has it."""
         request = self._encode(path, headers, body)
         connection = self._take_idle()
         if connection is not None:
             try:
-                return await self._exchange(connection, request)
+                return await self._exchange(connection, request, sent)
             except UpstreamError as error:
-                if not error.before_first_byte:
+                if not error.before_first_byte or sent is not None:
                     raise
-        return await self._exchange(await self._connect(), request)
+        return await self._exchange(await self._connect(), request, sent)
 
     def retune(self, terms: Terms) -> None:
         """Other terms for what is opened or given back from now on; running answers keep their connections."""
@@ -132,10 +140,12 @@ class PooledClient:
         for connection in tuple(self._open):
             connection.abort()
 
-    async def _exchange(self, connection: Connection, request: bytes) -> _PooledResponse:
+    async def _exchange(self, connection: Connection, request: bytes, sent: asyncio.Event | None) -> _PooledResponse:
         response = _PooledResponse(self, connection)
         try:
             connection.send(request)
+            if sent is not None:
+                sent.set()
             await connection.head()
         except BaseException:
             response.end(End.ABANDONED)

@@ -124,7 +124,9 @@ class ScriptedClient:
         self.answers = answers
         self.given: list[ScriptedResponse] = []
 
-    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> Response:
+    async def post(
+        self, path: str, headers: Mapping[str, str], body: bytes, sent: asyncio.Event | None = None
+    ) -> Response:
         self.tape.events.append(f"post {path}")
         self.asked.append(Asked(path, dict(headers), json.loads(body)))
         await self.tape.pause()

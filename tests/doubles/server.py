@@ -76,6 +76,7 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._head: Head | None = None
         self._task: asyncio.Task[None] | None = None
+        self._wire: Wire | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -91,7 +92,7 @@ class Connection(asyncio.Protocol):
         self._buffer += data
         if self._task is None:
             self._advance()
-        else:
+        elif self._wire is None or not self._wire.is_told:  # else the next request follows a whole answer
             self.double.violate("pipelined", f"{len(data)} bytes before the answer to request {self.served} ended")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -155,7 +156,7 @@ class Connection(asyncio.Protocol):
         return head, body
 
     async def _serve(self, exchange: Exchange) -> None:
-        wire = Wire(self, exchange)
+        wire = self._wire = Wire(self, exchange)
         try:
             await self.double.serve(exchange, wire)
         finally:
@@ -200,6 +201,8 @@ class Wire:
         self.exchange = exchange
         self.must_close = False
         self.started = False
+        self.is_told = False
+        """Has the whole answer been written?"""
 
     async def answer(
         self,
@@ -215,6 +218,7 @@ class Wire:
         if body or kind != "application/json":
             lines.append(("content-type", kind))
         self.connection.transport.write(head_bytes(status, lines) + body)
+        self.is_told = True
         await self.connection.drain()
 
     def start(self, kind: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
@@ -234,6 +238,7 @@ class Wire:
 
     async def finish(self) -> None:
         self.connection.transport.write(LAST_CHUNK)
+        self.is_told = True
         await self.connection.drain()
 
     def raw(self, data: bytes) -> None:

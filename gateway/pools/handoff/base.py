@@ -7,6 +7,7 @@ tells the engines comes from a client, and not a word of what they tell each oth
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -164,7 +165,7 @@ async def ask_whole(
     response: Response | None = None
     verdict, is_whole = NEUTRAL, False
     try:
-        response = await place.worker.client.post(path, headers, body)
+        response = await place.worker.client.post(path, headers, body, asyncio.Event())
         whole = await read_whole(response)
         response.end(End.FINISHED)
         is_whole = True

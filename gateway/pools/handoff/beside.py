@@ -44,6 +44,8 @@ class Beside:
         self._decoding: asyncio.Task[Response] | None = None
         self._response: Response | None = None
         self._failure: TransferFailed | None = None
+        self._is_sent = asyncio.Event()
+        """Is the prefill worker's request on its way?"""
         self._is_over = False
         self.report = pair.report
 
@@ -63,7 +65,7 @@ class Beside:
         first, second = self._bodies(headers, body)
         first = {**first, **extra}
         self._prefilling = loop.create_task(self._prefill(path, self._prefill_headers(headers), encode_object(first)))
-        self._decoding = loop.create_task(self._decode.client.post(path, headers, encode_object(second)))
+        self._decoding = loop.create_task(self._ask_decode(path, headers, encode_object(second)))
         try:
             await asyncio.wait({self._prefilling, self._decoding}, return_when=asyncio.FIRST_COMPLETED)
             if self._failure is None:
@@ -75,6 +77,11 @@ class Beside:
             self.end(End.ABANDONED)
             raise
         return self._response
+
+    async def _ask_decode(self, path: str, headers: Mapping[str, str], body: bytes) -> Response:
+        """Once the prefill worker has been reached: alone, a decode worker would wait for its time-out."""
+        await self._is_sent.wait()
+        return await self._decode.client.post(path, headers, body, asyncio.Event())
 
     @property
     def failure(self) -> TransferFailed | None:
@@ -98,7 +105,9 @@ class Beside:
         if decoding is not None and not decoding.done():
             decoding.add_done_callback(_close)
             decoding.cancel()
-        if decoding is not None and how is End.ABANDONED:
+        elif decoding is not None and self._response is None:
+            _close(decoding)
+        if decoding is not None and how is End.ABANDONED and self._is_sent.is_set():
             self._tell_off(self._decode)
         if prefilling is None:
             self._place.leave(NEUTRAL)
@@ -109,7 +118,7 @@ class Beside:
         response: Response | None = None
         is_whole = False
         try:
-            response = await self._place.worker.client.post(path, headers, body)
+            response = await self._place.worker.client.post(path, headers, body, self._is_sent)
             whole = await read_whole(response)
             response.end(End.FINISHED)
             is_whole = True
@@ -141,7 +150,8 @@ class Beside:
 
     def _fail(self, failed: TransferFailed) -> None:
         self._failure = failed
-        self._tell_off(self._decode)
+        if self._is_sent.is_set():
+            self._tell_off(self._decode)
         if self._response is not None:
             self._response.end(End.ABANDONED)
         elif self._decoding is not None:

@@ -77,7 +77,7 @@ class Pull:
             return await self._decode.client.post(path, headers, encode_object(body))
         fetching = {**body, "kv_transfer_params": params}
         self._unfetched = (path, dict(headers), fetching)
-        response = await self._decode.client.post(path, headers, encode_object(fetching))
+        response = await self._decode.client.post(path, headers, encode_object(fetching), asyncio.Event())
         if response.status == 200:
             self._unfetched = None
         return response
