@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8080
 WORK ?= $(VENV)/train
+ROUNDS ?= 10
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help venv serve test test-engines check bench format docs train clean
+.PHONY: help venv serve test chaos test-engines check bench format docs train clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -36,6 +37,9 @@ serve: $(VENV)/.served  ## Run the gateway with the embedded engine on 127.0.0.1
 
 test: $(VENV)/.developed tests/clients/node/node_modules  ## Run all tests
 	@$(BIN)/pytest -q
+
+chaos: $(VENV)/.developed  ## Fly through failing workers, round after round, and ten thousand flights for the memory: 10 minutes
+	@THINKGATE_CHAOS=$(ROUNDS) $(BIN)/pytest -q tests/chaos
 
 test-engines: $(VENV)/.developed  ## Install a real vLLM (once, 3 GB), start it and llama.cpp, test against both: 15 minutes
 	@[ -n "$$THINKGATE_VLLM_URL" ] || $(BIN)/python -m tests.engines.install_vllm

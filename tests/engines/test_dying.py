@@ -78,7 +78,7 @@ async def test_the_stream_goes_on(paired: Gateway, twins: list[RealVllm]) -> Non
 
     # The same again where nothing is killed: the twin alone says what both said together, up to the last block, whose
     # numbers a prefill rounds otherwise than a decode.
-    alone = await tell(paired, {**body, "stream": False})
+    alone = await tell(paired, ask("twins", STORY, streamed=False, cap=CAP, **never))
     kept = len(alone.thought[: KILLED_AFTER * 2])
     assert told.thought[:kept] == alone.thought[:kept]
     assert alone.thinking["tokens"] == thinking["tokens"]
@@ -88,7 +88,7 @@ async def test_the_stream_goes_on(paired: Gateway, twins: list[RealVllm]) -> Non
     assert workers[living.url]["ready"]
     await paired.wait_metric("thinkgate_worker_ready", {"pool": "twins"}, lambda ready: ready == 1)
     metrics = await paired.metrics()
-    assert metrics.value("thinkgate_requests_total", outcome="migrated") == 1
+    assert metrics.value("thinkgate_legs_total", kind="migrated") == 1
     print("equal up to", _common(told.thought, alone.thought), "of", len(alone.thought))
 
 
