@@ -20,7 +20,7 @@ from gateway.api.chat import ChatRoute
 from gateway.api.docs import describe_chat
 from gateway.api.models import models_router
 from gateway.api.ops import ops_router
-from gateway.api.relay import relay
+from gateway.api.relay import COMPLETIONS, EMBEDDINGS, relay
 from gateway.api.respond import headers_of, turn_away
 from gateway.api.route import route_router
 from gateway.api.workers import workers_router
@@ -106,8 +106,8 @@ def _rest(service: Service) -> FastAPI:
     app.include_router(ops_router(service))
     app.include_router(workers_router(service))
     for path, summary in (
-        ("/v1/completions", "Legacy completions, passed through"),
-        ("/v1/embeddings", "Embeddings, passed through"),
+        (COMPLETIONS, "Legacy completions, passed through"),
+        (EMBEDDINGS, "Embeddings, passed through"),
     ):
         app.add_api_route(path, relay(service, path), methods=["POST"], tags=["relay"], summary=summary)
     describe_chat(app)

@@ -30,6 +30,9 @@ from gateway.query import decode_object, encode_object
 from gateway.service import Service
 
 
+COMPLETIONS, EMBEDDINGS = "/v1/completions", "/v1/embeddings"
+
+
 class Relay(Response):
     """An ASGI answer that is another server's. Made by `relay`."""
 
@@ -103,12 +106,13 @@ class Crossing:
         pool = self._pool
         raw = encode_object(self._body)
         until = asyncio.get_running_loop().time() + self._patience.total
+        is_streamed = self._path == COMPLETIONS and bool(self._body.get("stream"))
         attempts = Attempts(pool, until)
         await pool.wait_ready(self._patience.queue)
 
         async def ask(worker: Worker) -> Passage:
             name = leg_id(self._shown[REQUEST_ID], len(attempts.tried))
-            question = Question(self._path, {**pool.headers, REQUEST_ID: name}, raw, bool(self._body.get("stream")))
+            question = Question(self._path, {**pool.headers, REQUEST_ID: name}, raw, is_streamed)
             return await Passage.begin(worker, question, self._patience)
 
         return await attempts.run(ask)

@@ -16,7 +16,7 @@ import structlog
 
 from gateway.config import EngineKind
 from gateway.engines.capabilities import fields_of
-from gateway.pools.asking import asker, asking_client
+from gateway.pools.asking import asker, asking_client, problem_of
 from gateway.pools.canary import canary
 from gateway.pools.pool import Pool
 from gateway.pools.roster import Cause
@@ -195,12 +195,8 @@ class HealthWatch:
                 return True, f"/v1/models answers {status}"
             if engine in _CHECKS_MODEL and self._pool.profile.model not in _listed(body):
                 return True, f"the model {self._pool.profile.model!r} is not listed"
-        except httpx.TimeoutException:
-            return False, "it does not answer in time"
-        except httpx.ConnectError:
-            return False, "it refuses connections"
         except httpx.HTTPError as error:
-            return False, f"its answer is broken ({type(error).__name__})"
+            return False, problem_of(error)
         return True, None
 
 

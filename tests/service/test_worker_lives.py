@@ -1,4 +1,4 @@
-"""Workers come, warm up, fail, drain and go while requests are served; impostors among them harm nobody."""
+"""Workers come, warm up, fail, drain and go while requests are served."""
 
 from __future__ import annotations
 
@@ -23,13 +23,6 @@ KEYS = [
     {"alias": "admin", "hash": hash_key("tg-admin"), "admin": True},
     {"alias": "user", "hash": hash_key("tg-user")},
 ]
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: "
-IMPOSTORS: dict[str, bytes] = {
-    "html": HEAD + b"text/html\r\ncontent-length: 15\r\n\r\n<html>It works!",
-    "redirect": b"HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
-    "no-http": b"220 mail.example.org ESMTP\r\n",
-    "endless": HEAD + b"x" * 10_000_000,
-}
 
 
 @pytest.fixture(scope="module")
@@ -126,53 +119,6 @@ class TestAdministration:
             for method, path in (("GET", ""), ("POST", ""), ("POST", "/drain"), ("DELETE", "?pool=life&worker=x")):
                 answer = await administer(governed, method, path, headers=headers)
                 assert answer.status_code == status, (method, path)
-
-
-class TestImpostors:
-    async def test_are_never_chosen_and_say_why(
-        self, gateway: Callable[..., Gateway], host: Host, trio: list[VllmDouble]
-    ) -> None:
-        servers: dict[str, asyncio.Server] = {}
-
-        async def open_all() -> None:
-            for name, said in IMPOSTORS.items():
-
-                async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: bytes = said) -> None:
-                    try:
-                        await reader.readuntil(b"\r\n\r\n")
-                        writer.write(said)
-                        await writer.drain()
-                    except (asyncio.IncompleteReadError, ConnectionError):
-                        pass
-                    finally:
-                        writer.transport.abort()
-
-                servers[name] = await asyncio.start_server(serve, "127.0.0.1", 0)
-
-        async def close_all() -> None:
-            for server in servers.values():
-                server.close()
-
-        host.run(open_all())
-        other = host.add(VllmDouble("another-model"))
-        try:
-            urls = {name: f"http://127.0.0.1:{one.sockets[0].getsockname()[1]}" for name, one in servers.items()}
-            urls["another-model"] = other.url
-            settings = pool(trio[0])
-            settings["workers"] += urls.values()
-            served = gateway(config({"life": settings}, keys=KEYS)).wait_workers(1)
-            for number in range(20):
-                assert_complete(await stream(served.url, chat("life", f"among-{number}"), USER), f"among-{number}")
-            for name, url in urls.items():
-                row = await until_row(served, url, lambda row: row["reason"] != "not checked yet")
-                assert not row["ready"], name
-                assert row["in_flight"] == 0
-            found = await rows(served)
-            assert found[urls["redirect"]]["reason"] == "/health answers 307"
-            assert found[urls["another-model"]]["reason"] == "the model 'life' is not listed"
-        finally:
-            host.run(close_all())
-            host.remove(other)
 
 
 class TestFailing:
