@@ -29,7 +29,6 @@ from gateway.pools import Pool, Worker
 from gateway.query import decode_object, encode_object
 from gateway.service import Service
 
-
 COMPLETIONS, EMBEDDINGS = "/v1/completions", "/v1/embeddings"
 
 
