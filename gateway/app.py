@@ -87,6 +87,7 @@ class Thinkgate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         service = self.service
         if scope["type"] == "http" and service.closing.has_begun and scope["path"].startswith("/v1/"):
+            service.metrics.rejections.labels("503").inc()
             await turn_away(scope, receive, send, limit=service.body_limit)
         elif scope["type"] == "http" and scope["path"] == CHAT_PATH:
             await self._chat(scope, receive, send)

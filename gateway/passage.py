@@ -78,6 +78,11 @@ class Passage:
         return passage
 
     @property
+    def is_complete(self) -> bool:
+        """Has a stream said all, `[DONE]` with it?"""
+        return self._is_over and self._failed is None
+
+    @property
     def failure(self) -> ApiError | None:
         """Why a stream has ended badly, once `read` has given None."""
         return None if self._failed is None else self._failed.error
@@ -97,10 +102,11 @@ class Passage:
         if self._is_let_go:
             return
         self._is_let_go = True
-        is_done = self._is_over or self.whole is not None
-        self._worker.let_go(self._seat, self._verdict, aborted=self._is_asked and not is_done)
+        is_over = self._is_over or self.whole is not None
+        self._worker.let_go(self._seat, self._verdict, aborted=self._is_asked and not is_over)
         if self._response is not None:
-            self._response.end(End.FINISHED if is_done and self._failed is None else End.ABANDONED)
+            is_whole = self.is_complete or self.whole is not None
+            self._response.end(End.FINISHED if is_whole else End.ABANDONED)
 
     async def _begin(self) -> None:
         question = self._question

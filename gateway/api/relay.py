@@ -124,10 +124,10 @@ class Crossing:
         self._is_open = True
         await start(self._send, 200, {**self._shown, **STREAM_HEADERS})
         while (data := await passage.read()) is not None:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+            # The end goes with the last event: no error may come after `[DONE]`, whenever this is broken off.
+            await self._send({"type": "http.response.body", "body": data, "more_body": not passage.is_complete})
         if passage.failure is not None:
             raise passage.failure
-        await self._send({"type": "http.response.body", "body": b""})
 
     async def _fail(self, error: ApiError) -> None:
         """Once the status is out, one error event, without `[DONE]`."""
