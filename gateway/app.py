@@ -20,7 +20,7 @@ from gateway.api.chat import ChatRoute
 from gateway.api.docs import describe_chat
 from gateway.api.models import models_router
 from gateway.api.ops import ops_router
-from gateway.api.relay import relay
+from gateway.api.relay import COMPLETIONS, EMBEDDINGS, relay
 from gateway.api.reload import reload_router
 from gateway.api.respond import headers_of, turn_away
 from gateway.api.route import route_router
@@ -88,6 +88,7 @@ class Thinkgate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         service = self.service
         if scope["type"] == "http" and service.closing.has_begun and scope["path"].startswith("/v1/"):
+            service.metrics.rejections.labels("503").inc()
             await turn_away(scope, receive, send, limit=service.body_limit)
         elif scope["type"] == "http" and scope["path"] == CHAT_PATH:
             await self._chat(scope, receive, send)
@@ -108,8 +109,8 @@ def _rest(service: Service, reloader: Reloader) -> FastAPI:
     app.include_router(workers_router(service))
     app.include_router(reload_router(service, reloader))
     for path, summary in (
-        ("/v1/completions", "Legacy completions, passed through"),
-        ("/v1/embeddings", "Embeddings, passed through"),
+        (COMPLETIONS, "Legacy completions, passed through"),
+        (EMBEDDINGS, "Embeddings, passed through"),
     ):
         app.add_api_route(path, relay(service, path), methods=["POST"], tags=["relay"], summary=summary)
     describe_chat(app)

@@ -88,7 +88,9 @@ class Server(Strict):
         le=300,
         description="Seconds of silence before a `: keep-alive` comment in a stream; 0 sends none.",
     )
-    drain: Seconds = Field(default=600, description="Seconds running streams may go on after SIGTERM.")
+    drain: Seconds = Field(
+        default=600, description="Seconds that what runs may go on after SIGTERM; then it gets one error."
+    )
 
     @property
     def is_loopback(self) -> bool:

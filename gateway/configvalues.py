@@ -5,6 +5,7 @@ No key of the file stands here.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -13,11 +14,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 KEY_HASH_PATTERN = r"^sha256:[0-9a-f]{64}$"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,127}$"
 
+_HOST = re.compile(r"[A-Za-z0-9._-]+")
+"""A name or an IPv4 address; other scripts in their ASCII form (RFC 3490)."""
+
 
 def _worker_url(value: str) -> str:
     try:
         parts = urlsplit(value)
-        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        host, is_plain = parts.hostname or "", value.isascii() and value.isprintable() and " " not in value
+        is_host = bool(_HOST.fullmatch(host)) or ":" in host  # an IPv6 address, which `urlsplit` has looked at
+        is_address = parts.scheme in {"http", "https"} and is_plain and is_host and parts.port != 0
     except ValueError:  # its own words would quote the value, and with it a password
         is_address, parts = False, urlsplit("")
     if not is_address:

@@ -268,8 +268,8 @@ async def refusal_of(response: Response) -> LegFailed:
     except UpstreamError:
         body = read_error(b"{}")
     response.end(End.FINISHED)
-    retryable = response.status == 429 or response.status >= 500
     error = engine_refused(response.status, body, response.headers)
+    retryable = error.status == 429 or error.status >= 500  # a redirect, or a refused key, is the worker's doing
     return LegFailed(error, retryable=retryable, verdict=judge(error, response.headers))
 
 

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from gateway import sse
 from gateway.config import Timeouts
 from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_silent
@@ -46,8 +48,7 @@ class Passage:
         self._is_asked = False
         self._is_over = False
         self._is_let_go = False
-        self.failure: ApiError | None = None
-        """Why a stream has ended badly, once `read` has given None."""
+        self._failed: LegFailed | None = None
 
     @classmethod
     async def begin(cls, worker: Worker, question: Question, patience: Timeouts) -> Passage:
@@ -76,6 +77,16 @@ class Passage:
             passage._response.watch(patience.idle)
         return passage
 
+    @property
+    def is_complete(self) -> bool:
+        """Has a stream said all, `[DONE]` with it?"""
+        return self._is_over and self._failed is None
+
+    @property
+    def failure(self) -> ApiError | None:
+        """Why a stream has ended badly, once `read` has given None."""
+        return None if self._failed is None else self._failed.error
+
     async def read(self) -> bytes | None:
         """Whole events, as many as have come; None at the end. `[DONE]` is the last of a good one."""
         first, self._first = self._first, b""
@@ -91,10 +102,11 @@ class Passage:
         if self._is_let_go:
             return
         self._is_let_go = True
-        is_done = self._is_over or self.whole is not None
-        self._worker.let_go(self._seat, self._verdict, aborted=self._is_asked and not is_done)
+        is_over = self._is_over or self.whole is not None
+        self._worker.let_go(self._seat, self._verdict, aborted=self._is_asked and not is_over)
         if self._response is not None:
-            self._response.end(End.FINISHED if is_done and self.failure is None else End.ABANDONED)
+            is_whole = self.is_complete or self.whole is not None
+            self._response.end(End.FINISHED if is_whole else End.ABANDONED)
 
     async def _begin(self) -> None:
         question = self._question
@@ -107,17 +119,23 @@ class Passage:
         if response.status != 200:
             self._is_asked = False
             raise await refusal_of(response)
-        if response.headers.get("content-type", "").startswith("text/event-stream"):
+        is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+        if is_stream is not question.is_streamed:
+            raise _broken(f"The engine did not answer with {'a stream' if question.is_streamed else 'one body'}.")
+        if is_stream:
             while not self._first and not self._is_over:
                 self._first = await self._hear()
-            if self.failure is not None and not self._first:
-                raise LegFailed(self.failure, retryable=self.failure.status == 429 or self.failure.status >= 500)
+            if self._failed is not None and not self._first:
+                raise self._failed
             return
         try:
-            self.whole = await read_whole(response)
+            whole = await read_whole(response)
+            msgspec.json.decode(whole, type=dict[str, msgspec.Raw])
         except UpstreamError as error:
             raise _lost(error) from error
-        self._verdict = SUCCESS
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _broken("The engine's answer is not a JSON object.") from error
+        self.whole, self._verdict = whole, SUCCESS
 
     async def _hear(self) -> bytes:
         """The events of one read, framed anew: half of one that broke off must not run into the error that follows."""
@@ -126,7 +144,7 @@ class Passage:
             data = await self._response.read()
             events = self._splitter.feed(data) if data else self._splitter.finish()
         except UpstreamError as error:
-            self._fail(LegFailed(engine_failed(error), retryable=False, verdict=judge_transport(error)))
+            self._fail(_lost(error))
             return b""
         except sse.EventTooLong as error:
             self._fail(_broken(f"The engine's stream is not readable: {error}."))
@@ -137,7 +155,7 @@ class Passage:
                 self._is_over, self._verdict = True, SUCCESS
                 told.append(sse.DONE_EVENT)
             elif (failure := failure_in(event)) is not None:
-                self._fail(LegFailed(failure, retryable=False))
+                self._fail(LegFailed(failure, retryable=failure.status == 429 or failure.status >= 500))
             else:
                 told.append(sse.event(event))
             if self._is_over:
@@ -148,11 +166,11 @@ class Passage:
 
     def _fail(self, failed: LegFailed) -> None:
         self._is_over = True
-        self.failure, self._verdict = failed.error, failed.verdict
+        self._failed, self._verdict = failed, failed.verdict
 
 
 def _broken(message: str) -> LegFailed:
-    return LegFailed(engine_broke_off(message), retryable=False)
+    return LegFailed(engine_broke_off(message), retryable=True)
 
 
 def _lost(error: UpstreamError) -> LegFailed:

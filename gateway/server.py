@@ -30,7 +30,7 @@ class StartFailed(Exception):
     """The service could not start; the message is one line for a person."""
 
 
-LAST_BYTES = 2
+LAST_BYTES = 5
 """Seconds that answers which are complete may still take to leave."""
 
 

@@ -29,6 +29,8 @@ from gateway.pools import Pool, Worker
 from gateway.query import decode_object, encode_object
 from gateway.service import Service
 
+COMPLETIONS, EMBEDDINGS = "/v1/completions", "/v1/embeddings"
+
 
 class Relay(Response):
     """An ASGI answer that is another server's. Made by `relay`."""
@@ -103,12 +105,13 @@ class Crossing:
         pool = self._pool
         raw = encode_object(self._body)
         until = asyncio.get_running_loop().time() + self._patience.total
+        is_streamed = self._path == COMPLETIONS and bool(self._body.get("stream"))
         attempts = Attempts(pool, until)
         await pool.wait_ready(self._patience.queue)
 
         async def ask(worker: Worker) -> Passage:
             name = leg_id(self._shown[REQUEST_ID], len(attempts.tried))
-            question = Question(self._path, {**pool.headers, REQUEST_ID: name}, raw, bool(self._body.get("stream")))
+            question = Question(self._path, {**pool.headers, REQUEST_ID: name}, raw, is_streamed)
             return await Passage.begin(worker, question, self._patience)
 
         return await attempts.run(ask)
@@ -121,10 +124,10 @@ class Crossing:
         self._is_open = True
         await start(self._send, 200, {**self._shown, **STREAM_HEADERS})
         while (data := await passage.read()) is not None:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+            # The end goes with the last event: no error may come after `[DONE]`, whenever this is broken off.
+            await self._send({"type": "http.response.body", "body": data, "more_body": not passage.is_complete})
         if passage.failure is not None:
             raise passage.failure
-        await self._send({"type": "http.response.body", "body": b""})
 
     async def _fail(self, error: ApiError) -> None:
         """Once the status is out, one error event, without `[DONE]`."""

@@ -120,7 +120,8 @@ def workers_router(service: Service) -> APIRouter:
         try:
             worker = part.add(told.url)
         except ValueError as error:
-            raise ApiError(409, f"{error}.".capitalize(), param="url", code="worker_exists") from error
+            message = str(error)
+            raise ApiError(409, f"{message[0].upper()}{message[1:]}.", param="url", code="worker_exists") from error
         return JSONResponse(worker_row(part, worker), 201)
 
     @router.post("/drain", summary="Give a worker nothing new; `gone` once its last stream has ended", status_code=202)

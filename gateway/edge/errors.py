@@ -6,9 +6,12 @@ comes from a key, and nothing of a prompt unless an engine's own words quote it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from math import ceil
+from time import time
 
 import msgspec
 
@@ -17,6 +20,11 @@ from gateway.wire import EngineErrorBody
 
 MAX_RETRY_AFTER = 60
 """Seconds. OpenAI's Python SDK gives up beyond 120, its Node SDK sleeps whatever it is told."""
+
+UNTOLD_RETRY_AFTER = 5
+"""Seconds that a client is told to wait where an engine has named no time."""
+
+_SECONDS = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 
 UNREACHABLE = "engine_unreachable"
 """The code of a connection that could not be made, or broke."""
@@ -75,7 +83,7 @@ def body_too_large(limit: int) -> ApiError:
     return ApiError(413, f"The request body is larger than {limit} bytes.", code="request_too_large")
 
 
-def not_ready(message: str, retry_after: int = 5) -> ApiError:
+def not_ready(message: str, retry_after: int = UNTOLD_RETRY_AFTER) -> ApiError:
     return ApiError(503, message, "server_error", code="no_ready_worker", headers={"retry-after": str(retry_after)})
 
 
@@ -105,7 +113,7 @@ def engine_refused(status: int, body: EngineErrorBody, headers: Mapping[str, str
     """An engine's own error answer. 4xx is the client's fault and keeps its status; 429 and 503 are back-pressure."""
     message = body.message or f"The engine answered {status}."
     if status in {429, 503}:
-        retry = {"retry-after": str(_retry_after(headers.get("retry-after")))}
+        retry = {"retry-after": str(ceil(pause_asked(headers.get("retry-after")) or UNTOLD_RETRY_AFTER))}
         if status == 429:
             return ApiError(429, message, "rate_limit_error", code="engine_busy", headers=retry)
         return ApiError(503, message, "server_error", code="engine_busy", headers=retry)
@@ -138,8 +146,14 @@ def engine_broke_off(message: str) -> ApiError:
     return ApiError(502, message, "server_error", code="engine_stream_broken")
 
 
-def _retry_after(value: str | None) -> int:
-    """Seconds within 1..`MAX_RETRY_AFTER`, also for a date or nonsense."""
-    if value is not None and value.strip().isascii() and value.strip().isdigit():
-        return min(max(int(value.strip()[:6]), 1), MAX_RETRY_AFTER)
-    return 5
+def pause_asked(value: str | None) -> float | None:
+    """The seconds of a `retry-after` header, as a number or until an HTTP date (RFC 9110 §10.2.3), within
+    1..`MAX_RETRY_AFTER`; None where there is none, or nonsense."""
+    told = (value or "").strip()
+    if _SECONDS.fullmatch(told):
+        return min(max(float(told), 1.0), float(MAX_RETRY_AFTER))
+    try:
+        seconds = parsedate_to_datetime(told).timestamp() - time()
+    except (ValueError, OverflowError, OSError):
+        return None
+    return min(max(seconds, 1.0), float(MAX_RETRY_AFTER))

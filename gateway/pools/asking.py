@@ -6,7 +6,9 @@ Whatever listens there, an answer is bounded in time and in size, and a redirect
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -45,6 +47,26 @@ def asker(client: httpx.AsyncClient, worker: Worker, patience: float) -> Ask:
             raise httpx.ReadTimeout("no whole answer in time") from error
 
     return ask
+
+
+def problem_of(error: httpx.HTTPError) -> str:
+    """Why there was no answer, as an operator reads it. Of what was answered 120 characters at most are shown."""
+    if isinstance(error, httpx.TimeoutException):
+        return "it does not answer in time"
+    if not isinstance(error, httpx.ConnectError):
+        return f"its answer is broken: {str(error)[:120] or type(error).__name__}"
+    causes = tuple(_causes(error))
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return f"no TLS connection can be made: {str(error)[:120]}"
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return "its name cannot be resolved"
+    return "it refuses connections"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 async def _answer(client: httpx.AsyncClient, request: httpx.Request) -> tuple[int, bytes]:

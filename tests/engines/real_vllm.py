@@ -6,6 +6,7 @@ is enough for two cores. It ends only what it started, by its own handle.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -24,6 +25,8 @@ MODEL: Final = "smol"
 CONTEXT: Final = 2048
 BLOCK: Final = 32
 """Tokens in a block of the KV cache. The CPU's default of 128 would hide what a second leg computes again."""
+LEASE: Final = 10
+"""Seconds that a prefill worker keeps a cache which nobody fetches (30 by default): a test has to wait for it."""
 START: Final = 300.0
 STOP: Final = 60.0
 LOOK_AGAIN: Final = 0.5
@@ -49,9 +52,15 @@ DIES_WITH_PARENT: Final = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15
 class RealVllm:
     """A vLLM of its own. `parser`: does it split thoughts from answers, and hold a thinking budget, by itself?"""
 
-    def __init__(self, *, parser: bool = True, installation: Installation | None = None) -> None:
+    def __init__(
+        self, *, parser: bool = True, role: str = "", policy: str = "fail", installation: Installation | None = None
+    ) -> None:
+        """`role`: `prefill` or `decode`, for one of a pair that hands the KV cache over by NIXL; `policy`: what the
+        latter does when a cache does not come, `fail` or `recompute`."""
         self._installation = installation or Installation()
         self._parser = parser
+        self._role = role
+        self._policy = policy
         self._folder = TemporaryDirectory(prefix="thinkgate-vllm-")
         self._log = Path(self._folder.name) / "vllm.log"
         self.url = ""
@@ -66,7 +75,7 @@ class RealVllm:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **ENVIRONMENT},
+                env={**os.environ, **ENVIRONMENT, **self._pair_environment()},
                 cwd=self._folder.name,
                 start_new_session=True,  # its workers are then a group of its own
             )
@@ -102,7 +111,22 @@ class RealVllm:
         line += ["--dtype", "bfloat16", "--enforce-eager", "--enable-prompt-tokens-details"]
         line += ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
         line += ["--structured-outputs-config", COMPACT]
+        if self._role:
+            line += ["--kv-transfer-config", self._transfer()]
         return [*line, "--reasoning-parser", "qwen3"] if self._parser else line
+
+    def _transfer(self) -> str:
+        kind = {"prefill": "kv_producer", "decode": "kv_consumer"}[self._role]
+        told = {"kv_connector": "NixlConnector", "kv_role": kind, "kv_buffer_device": "cpu"}
+        extra = {"kv_lease_duration": LEASE}
+        return json.dumps({**told, "kv_load_failure_policy": self._policy, "kv_connector_extra_config": extra})
+
+    def _pair_environment(self) -> dict[str, str]:
+        """Over loopback, with a side channel of its own."""
+        if not self._role:
+            return {}
+        side = {"VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1", "VLLM_NIXL_SIDE_CHANNEL_PORT": str(_free_port())}
+        return {**side, "UCX_TLS": "tcp,self,sm", "UCX_NET_DEVICES": "lo", "NIXL_LOG_LEVEL": "WARN"}
 
     def _wait(self, url: str) -> None:
         """Until it is healthy; importing it all takes a minute or more."""

@@ -1,4 +1,4 @@
-"""A worker that slows down is found by its peers, left alone, and taken back; a pool that slows down is only reported."""
+"""A worker that slows down is found by its peers, left alone and taken back; of a slow pool only the metric tells."""
 
 from __future__ import annotations
 

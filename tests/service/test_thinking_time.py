@@ -18,6 +18,8 @@ from tests.service.talk import chat, post, stream
 
 PHRASE, WAIT = "Time is up; I answer now.", "Wait, again."
 LEAST = 30
+BRIEF = 8
+"""Seconds that a whole request may take."""
 SETTINGS: dict[str, Any] = {
     "closing_phrase": f"\n\n{PHRASE}\n",
     "think_on_phrase": f"\n\n{WAIT}\n",
@@ -52,7 +54,9 @@ def served(gateway: Callable[..., Gateway], doubles: dict[str, Double]) -> Gatew
         )
         for name, double in doubles.items()
     }
-    return gateway(config({**pools, **hasty})).wait_workers(2 * len(pools))
+    brief = pool(doubles["vllm"], model="brief", upstream_model="vllm", timeouts={"total": BRIEF})
+    brief["thinking"] = {**SETTINGS, "min_tokens": 0}
+    return gateway(config({**pools, **hasty, "brief": brief})).wait_workers(2 * len(pools) + 1)
 
 
 @pytest.mark.parametrize("name", MAKE)
@@ -116,3 +120,22 @@ async def test_a_thought_ends_in_time_for_an_answer(served: Gateway, doubles: di
     assert told.extension["thinking"]["ended_by"] == "deadline"
     assert told.answer.strip() == expected_answer(key, second.thought_given)
     assert (await served.metrics()).value("thinkgate_thinking_ended_total", by="deadline", pool=f"hasty-{name}") == 1
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "unary"])
+async def test_near_the_end_of_its_whole_time_a_thought_is_closed_and_answered(
+    served: Gateway, doubles: dict[str, Double], streamed: bool
+) -> None:
+    """Nobody has set a time for the thought: it ends at nine tenths of all, and an answer comes, not an error."""
+    key = f"brief-{streamed}"
+    body = chat("brief", key, stream=streamed, think=20_000, delay_ms=5, body={"thinking_budget": 20_000})
+    answer = await post(served.url, body)
+    assert answer.status_code == 200
+    _, second = doubles["vllm"].of(key)
+    if streamed:
+        assert answer.text.endswith("data: [DONE]\n\n")
+        assert '"error"' not in answer.text
+    else:
+        told = answer.json()
+        assert told["choices"][0]["message"]["content"].strip() == expected_answer(key, second.thought_given)
+        assert told["thinkgate"]["thinking"]["ended_by"] == "deadline"

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.edge import errors
 from gateway.edge.errors import ApiError, engine_failed, engine_refused
+from gateway.pools.verdict import judge
 from gateway.upstream import UpstreamError, UpstreamFault
 from gateway.wire import EngineErrorBody
 
@@ -77,12 +78,32 @@ def test_a_refusal_without_words_has_some() -> None:
         ("-3", "5"),
         ("٣", "5"),
         (" 7 ", "7"),
+        ("2.5", "3"),
+        ("315360000", "60"),
+        ("nan", "5"),
+        ("inf", "5"),
+        ("1e9", "5"),
+        ("-1.5", "5"),
+        ("", "5"),
+        ("9" * 5_000, "5"),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", "1"),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", "60"),
+        ("Wed, 99 Oct 2026 07:28:00 GMT", "5"),
+        ("Wednesday, 21-Oct-15 07:28:00 GMT", "1"),
     ],
 )
 def test_retry_after_stays_within_what_sdks_obey(given: str | None, shown: str) -> None:
     for status in (429, 503):
         error = engine_refused(status, BODY, {} if given is None else {"retry-after": given})
         assert error.headers["retry-after"] == shown
+
+
+def test_a_date_says_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "time", lambda: 1_445_412_480.0 - 7)
+    told = {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}
+    assert engine_refused(503, BODY, told).headers["retry-after"] == "7"
+    assert judge(engine_refused(503, BODY, told), told).pause == 7.0
+    assert judge(engine_refused(429, BODY, {}), {}).pause == 0.0
 
 
 @pytest.mark.parametrize(

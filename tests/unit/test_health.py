@@ -147,7 +147,7 @@ async def test_a_ready_worker_is_taken_out_only_after_several_failures_in_a_row(
         assert worker.is_ready
         await until(lambda: worker.state is State.EJECTED)
         assert (worker.failures, moves.causes) == (3, [Cause.HEALTH])
-        assert worker.reason == "its answer is broken (RemoteProtocolError)"
+        assert worker.reason == "its answer is broken: Server disconnected without sending a response."
         stub.answers = Stub().answers
         await until(lambda: worker.is_ready)
         assert worker.failures == 0

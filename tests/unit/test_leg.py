@@ -121,7 +121,7 @@ async def test_a_failure_after_the_first_text_comes_after_that_text_and_is_final
     ("status", "shown", "retryable", "is_pressure"),
     [
         (400, 400, False, False),
-        (401, 502, False, False),
+        (401, 502, True, False),
         (404, 404, False, False),
         (422, 422, False, False),
         (429, 429, True, True),

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from gateway.attempts import ATTEMPTS
-from gateway.config import Health, SelectionPolicy, Timeouts
+from gateway.closing import LAST_WORD
+from gateway.config import Health, SelectionPolicy, Server, Timeouts
 from gateway.edge.errors import MAX_RETRY_AFTER
 from gateway.engines import llamacpp, sglang, vllm
 from gateway.observe.metrics import Metrics
-from gateway.pools import State, breaker, canary, membership, pace, pressure, retries, roster, selection
+from gateway.pools import State, breaker, canary, departures, membership, pace, pressure, retries, roster, selection
 from gateway.pools.roster import Cause
 from gateway.pools.verdict import Kind
 
@@ -31,6 +32,12 @@ def test_every_state_cause_and_policy_has_its_row() -> None:
     assert sorted(rows("Why a worker is ejected")) == sorted(Cause)
     assert rows("Who serves a request")[1 : 1 + len(SelectionPolicy)] == [*SelectionPolicy]
     assert all(f"`{kind}`" in PAGE for kind in Kind)
+
+
+def test_no_request_is_given_less_than_half_an_hour_to_think() -> None:
+    assert Timeouts().total >= 1_800
+    assert rows("Deadlines") == ["connect", "queue", "first_token", "idle", "thought", "total"]
+    assert sorted(rows("Deadlines")) == sorted(Timeouts.model_fields)
 
 
 def test_the_series_it_names_exist() -> None:
@@ -68,6 +75,12 @@ def _families(metrics: Metrics) -> list[tuple[str, str]]:
         f"at most {ATTEMPTS} launches",
         f"within {retries.WINDOW:g} s no more than {retries.SHARE:.0%} of the pool's traffic ({retries.ALWAYS} are",
         f"looked up every {membership.INTERVAL:g} s",
+        *(
+            f"| `{name}` | {getattr(Timeouts(), name):g} |"
+            for name in ("connect", "queue", "first_token", "idle", "total")
+        ),
+        f"has `server.drain` ({Server().drain:g} s) to finish",
+        f"seen to stop ({departures.LAST_LOOK:g} s at most), and for clients to take their last word ({LAST_WORD:g}",
         f"missing {membership.MISSES} times in a row",
         f"up to `timeouts.queue` {'' if Timeouts().queue else 'never '}for the first",
     ],

@@ -85,6 +85,35 @@ async def test_a_quarter_of_an_hour_of_compiling_trips_nothing() -> None:
     assert fleet.moves.states == [State.WARMING, State.READY]
 
 
+async def test_a_quarter_of_an_hour_beside_a_worker_that_serves_and_then_a_minute_of_growing_traffic() -> None:
+    fleet = Fleet(workers=2)
+    old, new = fleet.pool.workers
+    make_ready(fleet.pool, old)
+    seats = [old.seat() for _ in range(3)]
+    fleet.answers["/v1/chat/completions"] = httpx.ReadTimeout("it compiles")
+    for _ in range(900 // 30):
+        await fleet.live(30)
+        assert {fleet.pool.pick(key=f"k{number}") for number in range(20)} == {old}
+        assert fleet.pool.has_other([old]) is False, "nor is anything repeated there"
+    assert (new.state, new.reason) == (State.WARMING, "a generation is not answered (ReadTimeout)")
+    assert (old.is_ready, fleet.moves.causes, new.breaker.is_open) == (True, [], False)
+    for seat in seats:
+        old.let_go(seat, SUCCESS, aborted=False)
+    fleet.answers["/v1/chat/completions"] = GENERATED
+    await fleet.live(POLL)
+    assert new.is_ready
+    fleet.pool.random.seed(3)
+    parts: list[float] = []
+    for _ in range(4):
+        picked = Counter(fleet.pool.pick(key=f"k{number}") for number in range(1_000))
+        parts.append(picked[new] / 1_000)
+        await fleet.live(20)
+    assert parts == sorted(parts)
+    assert parts[0] < 0.12
+    assert parts[-1] > 0.4
+    assert fleet.moves.causes == []
+
+
 async def test_after_half_an_hour_it_is_called_ejected_and_may_still_come() -> None:
     fleet = Fleet()
     fleet.answers["/v1/chat/completions"] = 503
