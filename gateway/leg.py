@@ -186,7 +186,7 @@ class Leg:
             try:
                 await self._hand_off.confirm()
             except TransferFailed as failed:
-                raise _failed_before(failed, is_told=False) from failed
+                raise failed_before(failed, is_told=False) from failed
 
     async def _hear(self) -> list[Delta]:
         """One read, timed: how long an engine that generates lets its streams wait."""
@@ -205,7 +205,7 @@ class Leg:
             data = await self._response.read()
         except UpstreamError as error:
             if self._hand_off is not None and (failed := self._hand_off.failure) is not None:
-                raise _failed_before(failed, is_told=self._is_launched) from error
+                raise failed_before(failed, is_told=self._is_launched) from error
             self._reader.fail(engine_failed(error))
             return []
         return self._reader.feed(data)
@@ -241,7 +241,7 @@ class Leg:
         try:
             return await hand_off.post(self.call.path, self._headers, body)
         except TransferFailed as failed:
-            raise _failed_before(failed, is_told=False) from failed
+            raise failed_before(failed, is_told=False) from failed
         except UpstreamError as error:
             raise LegFailed(engine_failed(error), retryable=True, verdict=judge_transport(error)) from error
 
@@ -254,7 +254,7 @@ class Leg:
             raise LegFailed(engine_failed(error), retryable=True, verdict=judge_transport(error)) from error
 
 
-def _failed_before(failed: TransferFailed, *, is_told: bool) -> LegFailed:
+def failed_before(failed: TransferFailed, *, is_told: bool) -> LegFailed:
     """The workers before the one that decodes have failed."""
     status = failed.error.status
     retryable = not is_told and (status == 429 or status >= 500)

@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from gateway import sse
 from gateway.config import Timeouts
 from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_silent
-from gateway.leg import LegFailed, refusal_of
+from gateway.leg import LegFailed, failed_before, refusal_of
 from gateway.pools import Worker
+from gateway.pools.handoff import HandOff, TransferFailed
 from gateway.pools.pressure import BYTES_A_TOKEN
 from gateway.pools.verdict import NEUTRAL, SUCCESS, judge_transport
-from gateway.reading import failure_in
+from gateway.query import encode_object
+from gateway.reading import failure_in, without_internals
 from gateway.upstream import End, Response, UpstreamError, read_whole
 
 
@@ -29,18 +32,20 @@ class Question:
 
     path: str
     headers: Mapping[str, str]
-    body: bytes
+    body: dict[str, Any]
     is_streamed: bool
 
 
 class Passage:
     """Made by `begin`. An answer is either `whole`, or a stream to be `read`; `end` lets the worker go at any time."""
 
-    def __init__(self, worker: Worker, question: Question) -> None:
+    def __init__(self, worker: Worker, question: Question, hand_off: HandOff | None = None) -> None:
         self.whole: bytes | None = None
         self._worker = worker
         self._question = question
-        self._seat = worker.seat(len(question.body) // BYTES_A_TOKEN)
+        self._raw = encode_object(question.body)
+        self._hand_off = hand_off
+        self._seat = worker.seat(len(self._raw) // BYTES_A_TOKEN)
         self._verdict = NEUTRAL
         self._response: Response | None = None
         self._splitter = sse.Splitter()
@@ -51,13 +56,16 @@ class Passage:
         self._failed: LegFailed | None = None
 
     @classmethod
-    async def begin(cls, worker: Worker, question: Question, patience: Timeouts) -> Passage:
-        """Wait for the whole answer, or for the first event of a stream. Raises LegFailed.
+    async def begin(
+        cls, worker: Worker, question: Question, patience: Timeouts, hand_off: HandOff | None = None
+    ) -> Passage:
+        """Wait for the whole answer, or for the first event of a stream. With a `hand_off` another worker prefills.
+        Raises LegFailed.
 
         An engine that answers in one piece has nothing to say before it is done, so only the request's whole time
         limits that.
         """
-        passage = cls(worker, question)
+        passage = cls(worker, question, hand_off)
         try:
             async with asyncio.timeout(patience.first_token if question.is_streamed else None):
                 await passage._begin()
@@ -67,7 +75,7 @@ class Passage:
             passage.end()
             raise failed from error
         except LegFailed as failed:
-            passage._verdict = failed.verdict
+            passage._verdict = failed.verdict if failed.culprit is None else NEUTRAL
             passage.end()
             raise
         except BaseException:
@@ -103,19 +111,20 @@ class Passage:
             return
         self._is_let_go = True
         is_over = self._is_over or self.whole is not None
-        self._worker.let_go(self._seat, self._verdict, aborted=self._is_asked and not is_over)
+        how = End.FINISHED if self.is_complete or self.whole is not None else End.ABANDONED
+        verdict = self._verdict if self._hand_off is None else self._hand_off.end(how, self._verdict)
+        self._worker.let_go(self._seat, verdict, aborted=self._is_asked and not is_over)
         if self._response is not None:
-            is_whole = self.is_complete or self.whole is not None
-            self._response.end(End.FINISHED if is_whole else End.ABANDONED)
+            self._response.end(how)
 
     async def _begin(self) -> None:
         question = self._question
         self._is_asked = True
         try:
-            self._response = response = await self._worker.client.post(question.path, question.headers, question.body)
-        except UpstreamError as error:
+            self._response = response = await self._post()
+        except (UpstreamError, TransferFailed) as error:
             self._is_asked = False
-            raise _lost(error) from error
+            raise self._failure_of(error, is_told=False) from error
         if response.status != 200:
             self._is_asked = False
             raise await refusal_of(response)
@@ -127,15 +136,38 @@ class Passage:
                 self._first = await self._hear()
             if self._failed is not None and not self._first:
                 raise self._failed
+            await self._confirm()
             return
         try:
             whole = await read_whole(response)
             msgspec.json.decode(whole, type=dict[str, msgspec.Raw])
         except UpstreamError as error:
-            raise _lost(error) from error
+            raise self._failure_of(error, is_told=False) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise _broken("The engine's answer is not a JSON object.") from error
-        self.whole, self._verdict = whole, SUCCESS
+        await self._confirm()
+        self.whole, self._verdict = without_internals(whole), SUCCESS
+
+    async def _post(self) -> Response:
+        question = self._question
+        if self._hand_off is None:
+            return await self._worker.client.post(question.path, question.headers, self._raw)
+        return await self._hand_off.post(question.path, question.headers, question.body)
+
+    async def _confirm(self) -> None:
+        if self._hand_off is not None:
+            try:
+                await self._hand_off.confirm()
+            except TransferFailed as failed:
+                raise failed_before(failed, is_told=False) from failed
+
+    def _failure_of(self, error: UpstreamError | TransferFailed, *, is_told: bool) -> LegFailed:
+        """A transfer that failed is why the answer of the decode worker broke off."""
+        failed = error if isinstance(error, TransferFailed) else self._hand_off.failure if self._hand_off else None
+        if failed is not None:
+            return failed_before(failed, is_told=is_told)
+        assert isinstance(error, UpstreamError)
+        return _lost(error)
 
     async def _hear(self) -> bytes:
         """The events of one read, framed anew: half of one that broke off must not run into the error that follows."""
@@ -144,7 +176,7 @@ class Passage:
             data = await self._response.read()
             events = self._splitter.feed(data) if data else self._splitter.finish()
         except UpstreamError as error:
-            self._fail(_lost(error))
+            self._fail(self._failure_of(error, is_told=bool(self._first)))
             return b""
         except sse.EventTooLong as error:
             self._fail(_broken(f"The engine's stream is not readable: {error}."))
@@ -157,7 +189,7 @@ class Passage:
             elif (failure := failure_in(event)) is not None:
                 self._fail(LegFailed(failure, retryable=failure.status == 429 or failure.status >= 500))
             else:
-                told.append(sse.event(event))
+                told.append(sse.event(without_internals(event)))
             if self._is_over:
                 break
         if not data and not self._is_over:

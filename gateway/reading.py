@@ -286,6 +286,14 @@ def _understood(event: bytes) -> tuple[bytes, WireChunk]:
         return event, decode(event)
 
 
+def without_internals(event: bytes) -> bytes:
+    """A JSON object without what engines tell each other."""
+    if not any(name in event for name in INTERNAL):
+        return event
+    fields = msgspec.json.decode(event, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode({name: value for name, value in fields.items() if f'"{name}"'.encode() not in INTERNAL})
+
+
 def failure_in(event: bytes) -> ApiError | None:
     """What an event says has failed; None for any other event, whatever it is."""
     if b'"error"' not in event:
