@@ -82,6 +82,12 @@ def all_busy(seconds: float) -> ApiError:
     return ApiError(503, "Every worker of this model is busy.", "server_error", code="engine_busy", headers=headers)
 
 
+def explaining_busy() -> ApiError:
+    """More explanations are asked for than one thread should owe."""
+    message = "Too many explanations are asked for at once."
+    return ApiError(503, message, "server_error", code="explaining_busy", headers={"retry-after": "1"})
+
+
 def internal_error() -> ApiError:
     return ApiError(500, "thinkgate failed to handle this request.", "server_error", code="internal_error")
 

@@ -55,7 +55,7 @@ ADVERSARIAL = (
 class Flat:
     sentence = SENTENCE
 
-    def encode(self, text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+    def encode(self, text: str, ids: list[int] | None = None) -> np.ndarray[Any, np.dtype[np.float32]]:
         return np.full(DIMENSION, 1 / 32, dtype=np.float32)
 
 

@@ -24,7 +24,7 @@ class Counting:
     def __init__(self) -> None:
         self.calls = 0
 
-    def encode(self, text: str) -> NDArray[np.float32]:
+    def encode(self, text: str, ids: list[int] | None = None) -> NDArray[np.float32]:
         self.calls += 1
         vector = np.zeros(DIMENSION, dtype=np.float32)
         vector[len(text) % DIMENSION] = 1.0

@@ -12,6 +12,7 @@ import pytest
 from gateway import config, routing
 from gateway.observe.metrics import Metrics
 from gateway.routing import Routing
+from gateway.shadow import MOST_WAITING
 from router import Ask, Classifier, Decision, Glance, Mode, Route, Tier
 
 HARD, EASY = Ask("prove it"), Ask("hello")
@@ -35,7 +36,10 @@ class FakeClassifier:
         known = self.known.get(ask)
         return Glance(known or verdict(Tier.LEXICAL), is_final=known is not None)
 
-    def decide(self, ask: Ask) -> Decision:
+    def skim(self, ask: Ask) -> Decision:
+        raise AssertionError("one prompt at a time is no crowd")
+
+    def decide(self, ask: Ask, seen: Glance | None = None) -> Decision:
         self.runs.append(ask)
         assert self.gate.wait(PATIENT)
         if self.error is not None:
@@ -86,11 +90,11 @@ async def test_a_known_verdict_does_not_wait_for_the_encoder(bench: Bench) -> No
 
 
 async def test_beyond_the_deadline_the_words_alone_decide_and_the_encoder_still_learns(bench: Bench) -> None:
-    routing_ = bench.routing(0.01)
+    routing_ = bench.routing(0.2)
     assert (await routing_.decide(HARD)).tier is Tier.LEXICAL
     assert bench.count(Tier.LEXICAL) == bench.fallbacks("late") == 1
     bench.classifier.gate.set()
-    await asyncio.gather(*routing_._running.values())
+    await asyncio.gather(*(one.verdict for one in routing_._running.values()))
     assert (await routing_.decide(HARD)).tier is Tier.ENCODER
 
 
@@ -133,9 +137,12 @@ async def test_an_encoder_that_fails_costs_no_request(bench: Bench) -> None:
     assert (await bench.routing(PATIENT).decide(HARD)).tier is Tier.LEXICAL
 
 
-async def test_a_queue_that_would_miss_the_deadline_is_not_joined(bench: Bench) -> None:
-    """Three prompts ahead at four milliseconds each, and ten to wait: the words decide at once."""
-    routing_ = bench.routing(0.01)
+async def test_a_queue_that_would_miss_the_deadline_is_not_joined(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three prompts ahead at a thousand seconds each, and 2500 to wait: the words decide at once."""
+    monkeypatch.setattr(routing, "_FIRST_GUESS", 1000.0)
+    routing_ = bench.routing(2500)
     waiting = [asyncio.create_task(routing_.decide(Ask(f"prove {number}"))) for number in range(4)]
     await asyncio.sleep(0)
     assert len(routing_._running) == 3
@@ -152,9 +159,28 @@ async def test_a_shadow_is_counted_and_has_no_effect(bench: Bench) -> None:
     assert (await routing_.decide(HARD)).tier is Tier.RULE
     shadow.error = RuntimeError("broken shadow")
     assert (await routing_.decide(HARD)).tier is Tier.RULE
-    routing_._thread.shutdown(wait=True)
+    assert routing_._shadow is not None
+    routing_._shadow.close(wait=True)
     value = bench.metrics.registry.get_sample_value("thinkgate_router_shadow_total", {"agrees": "yes"})
     assert (value, len(shadow.runs)) == (1.0, 2)
+
+
+async def test_a_shadow_that_is_behind_skips(bench: Bench) -> None:
+    """Its queue is bounded, and the encoder in force has a thread of its own."""
+    shadow = FakeClassifier()
+    bench.classifier.gate.set()
+    routing_ = bench.routing(PATIENT, shadow)
+    for number in range(MOST_WAITING + 3):
+        assert (await routing_.decide(Ask(f"prove {number}"))).tier is Tier.ENCODER
+    shadow.gate.set()
+    assert routing_._shadow is not None
+    routing_._shadow.close(wait=True)
+    assert len(shadow.runs) == MOST_WAITING
+    values = [
+        bench.metrics.registry.get_sample_value("thinkgate_router_shadow_total", {"agrees": agrees})
+        for agrees in ("yes", "skipped")
+    ]
+    assert values == [MOST_WAITING, 3]
 
 
 def test_a_config_makes_it(bench: Bench) -> None:
