@@ -13,7 +13,9 @@ class UserRoute(Strict):
     """A route of your own, tried before the classifier's verdict, in the order of the file."""
 
     route: Literal["standard", "reasoning"] = Field(description="Where it leads.")
-    pool: Name | None = Field(default=None, description="A pool to serve it instead of the route's own.")
+    pool: Name | None = Field(
+        default=None, description="A pool (or a model, for its pool) to serve it instead of the route's own."
+    )
     keywords: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=(), description="Whole words, any of which matches, in any case."
     )

@@ -51,8 +51,9 @@ class ChatRoute:
         try:
             if scope["method"] != "POST":
                 raise method_not_allowed(scope["method"], scope["path"], "POST")
-            query = await self._query(headers, identity, receive)
-            course = await self._service.chart(query)
+            caller = self._service.gate.admit(headers)
+            query = await self._query(caller, headers, identity, receive)
+            course = await self._service.chart(query, caller.home)
         except ClientGone:
             return
         except ApiError as error:
@@ -69,9 +70,8 @@ class ChatRoute:
         finally:
             sink.close()
 
-    async def _query(self, headers: dict[str, str], identity: str, receive: Receive) -> Query:
+    async def _query(self, caller: Caller, headers: dict[str, str], identity: str, receive: Receive) -> Query:
         service = self._service
-        caller = service.gate.admit(headers)
         patience = service.config.server.body_timeout
         raw = await read_body(receive, headers, limit=service.body_limit, patience=patience)
         return read_chat(
