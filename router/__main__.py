@@ -1,10 +1,10 @@
 """`python -m router`: verdicts on prompts from standard input, and retraining on one's own log. Offline.
 
 `python -m router --json < prompts.jsonl` prints one line for each line it reads, in order: the Decision, whatever the
-line is. A JSON object is read by its `messages` or `text` (and `tools`, `history`), and what cannot be read in it counts
-as absent; any other line, broken JSON and binary included, is taken as the prompt itself; an empty line is an empty
-turn. A line whose verdict fails gets `{"error": …}` instead. Exit code 0, or 1 when a line failed. The other commands
-are for operators: calibrate, refit, finetune, diff, eval, outcomes, explain.
+line is. A JSON object is read by its `messages` or `text` (and `tools`, `history`); what cannot be read in it counts as
+absent. Any other line, broken JSON and binary included, is taken as the prompt itself; an empty line is an empty turn.
+A line whose verdict fails gets `{"error": …}` instead. Exit code 0, or 1 when a line failed. The other commands are for
+operators: calibrate, refit, finetune, diff, eval, outcomes, explain.
 """
 
 import argparse

@@ -15,7 +15,7 @@ from router import Explanation
 class PlanTold(BaseModel):
     """What will be enforced."""
 
-    how: str = Field(description="`none`, `native`, `cut` or `template`: by what means the thought is held.")
+    how: str = Field(description="`off` (no thought), `cut`, `native` or `none`: by what means the thought is held.")
     thinking_cap: int | None = Field(description="Most thinking tokens; null where there is no thought, or no cap.")
     answer_reserve: int = Field(description="Tokens kept for the answer.")
     max_tokens: int | None = Field(description="Most tokens of thought and answer together, as the client set it.")
