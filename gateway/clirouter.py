@@ -52,11 +52,15 @@ def finetune(
 
 
 @router_app.command("eval")
-def evaluate(log: LogOption, head: HeadOption = None) -> None:
+def evaluate(
+    log: LogOption,
+    head: HeadOption = None,
+    folder: Annotated[Path | None, typer.Option("--folder", help="A fine-tuned router instead of the shipped.")] = None,
+) -> None:
     """Accuracy, AUROC, calibration error; with the outcomes of two models their routing curves too."""
     from router.retrain.commands import evaluate_on  # noqa: PLC0415
 
-    _print(lambda: evaluate_on(log, head=head))
+    _print(lambda: evaluate_on(log, head=head, folder=folder))
 
 
 @router_app.command()

@@ -61,6 +61,10 @@ class Router(Strict):
     routes: dict[Name, UserRoute] = Field(
         default_factory=dict[str, UserRoute], description="Routes of your own, by name."
     )
+    folder: str | None = Field(
+        default=None,
+        description="Folder of a fine-tuned router (`thinkgate router finetune`) instead of the shipped one.",
+    )
     head: str | None = Field(default=None, description="Path of a retrained head; unset takes the shipped one.")
     shadow_head: str | None = Field(
         default=None, description="Path of a head that decides too, is counted, and has no effect."

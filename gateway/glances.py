@@ -3,7 +3,7 @@
 Two hundred prompts that come in one turn of the loop are sixty milliseconds of work. Done as they come, they would
 keep every stream, timer and deadline waiting; on threads they would take turns for the interpreter's lock, and be no
 faster. So each waits in line here, and the line is looked at for `SLICE` a turn. Who cannot be read in time is
-skimmed, and who cannot be skimmed in time is told so at once. What a verdict is worth is not known here.
+skimmed, and whom not even that would reach in time is told so at once. What a verdict is worth is not known here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARGIN: Final = 0.003
 _OTHERS: Final = 1.6
 """How much longer the line takes than its skims alone: the loop has other work between two slices."""
 _FIRST_GLANCE: Final = 0.0005
-_FIRST_SKIM: Final = 0.0002
+_FIRST_SKIM: Final = 0.0001
 """Seconds a glance and a skim take, until they have been measured."""
 
 _UNREAD: Final = Decision(
@@ -77,6 +77,9 @@ class Glances:
             loop.call_soon(self._turn, loop)
         if not self._line and self._spent < SLICE:
             return self._look(read, until)
+        if len(self._line) * self._skim_pace * _OTHERS > self._deadline - MARGIN:
+            # It would not be reached in time; better to say so at once, and not to lengthen the line.
+            return Seen(None, Glance(_UNREAD, is_final=True), "crowd")
         waiting = _Waiting(read, until, loop.create_future())
         self._line.append(waiting)
         return await waiting.seen

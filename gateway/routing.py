@@ -95,7 +95,11 @@ class Routing:
         shadow = None
         if settings.shadow_head is not None:
             shadow = load(
-                mode=Mode.ACCURATE, cache_size=0, head=Path(settings.shadow_head), encoder=_path(settings.encoder)
+                mode=Mode.ACCURATE,
+                cache_size=0,
+                head=Path(settings.shadow_head),
+                encoder=_path(settings.encoder),
+                folder=_path(settings.folder),
             )
         classifier = load_classifier(settings)
         return cls(classifier, metrics, deadline=settings.deadline, noise=settings.noise_tags, shadow=shadow)
@@ -211,6 +215,7 @@ def load_classifier(settings: config.Router) -> Classifier:
         routes=[_user_route(name, route) for name, route in settings.routes.items()],
         head=_path(settings.head),
         encoder=_path(settings.encoder),
+        folder=_path(settings.folder),
     )
 
 

@@ -1,7 +1,7 @@
 """The other backend: any sentence-transformers model as the encoder, torch and all.
 
 For a model of the operator's own, or to hold the shipped int8 file against the float32 weights it came from. Needs the
-extra `train`; nothing else in the service imports it. A head fits one encoder: `python -m router refit` makes one.
+extra `train`; nothing else in the service imports it. A head fits one encoder: `thinkgate router refit` makes one.
 """
 
 from pathlib import Path

@@ -12,9 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from router.cheap import Cheap
 from router.classifier import Models
-from router.encoder import OnnxEncoder, TextIds
 from router.head import Head
 from router.loading import RouterUnavailable, load_models, read_head
 from router.retrain.log import LogRow, read_log
@@ -70,7 +68,7 @@ def finetune_on(log: Path, data: Path, work: Path, out: Path) -> Line:
 
 def keep_candidate(candidate: Path, out: Path, notes: Line, began: float) -> Line:
     """Hold a newly trained router against the shipped one, then copy it to a folder named by its digest."""
-    old, new = load_models(), _models_of(candidate)
+    old, new = load_models(), load_models(folder=candidate)
     guard = check_guard(old, new)
     digest = hashlib.sha256()
     for path in sorted(candidate.iterdir()):
@@ -81,10 +79,10 @@ def keep_candidate(candidate: Path, out: Path, notes: Line, began: float) -> Lin
     return {"folder": str(folder), **notes, "guard": _guarded(guard), "seconds": round(time.monotonic() - began, 1)}
 
 
-def evaluate_on(log: Path, *, head: Path | None = None) -> Iterator[Line]:
+def evaluate_on(log: Path, *, head: Path | None = None, folder: Path | None = None) -> Iterator[Line]:
     """Figures on the labelled rows; then, if enough rows have outcomes, the routing curves."""
     rows = read_log(log)
-    models = load_models(head=head)
+    models = load_models(head=head, folder=folder)
     graded = sum(row.weak is not None and row.strong is not None for row in rows)
     if graded < LEAST or any(row.label is not None for row in rows):
         yield evaluate(models, rows)
@@ -113,13 +111,6 @@ def differ(old: Path, new: Path, log: Path) -> Iterator[Line]:
 def _curves(models: Models, rows: list[LogRow]) -> Iterator[Line]:
     for name, figures in curves(models, rows).items():
         yield {"router": name, **figures}
-
-
-def _models_of(folder: Path) -> Models:
-    ids = TextIds(folder / "tokenizer.json")
-    return Models(
-        OnnxEncoder(folder / "encoder.onnx", ids), read_head(folder / "head.npz"), Cheap.read(folder / "cheap.npz"), ids
-    )
 
 
 def _write(head: Head, out: Path, notes: Line, began: float) -> Line:

@@ -115,9 +115,11 @@ async def test_of_a_crowd_the_rest_is_skimmed(clock: Clock) -> None:
 
 
 async def test_who_cannot_even_be_skimmed_is_told_so(clock: Clock) -> None:
-    seen = await Crowd(clock).all(2000)
+    crowd = Crowd(clock)
+    seen = await crowd.all(2000)
     unread = [one for one in seen if one.glance.decision.tier is Tier.DEFAULT]
     assert 1000 < len(unread) < 2000
+    assert crowd.waits.count(0.0) >= len(unread) - 5, "they are not kept waiting for nothing"
     assert {(one.ask, one.trouble, one.glance.is_final) for one in unread} == {(None, "crowd", True)}
     assert "not read" in unread[0].glance.decision.reasons[0]
 

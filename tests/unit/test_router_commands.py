@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from gateway import config
 from gateway.cli import app
+from gateway.observe.metrics import Metrics
+from gateway.routing import Routing
+from router import Ask, Tier
 from router.loading import ASSETS, read_head
 
 GUARD = ASSETS / "guard.jsonl"
@@ -131,6 +135,11 @@ def test_finetune_keeps_what_holds_the_guard(tmp_path: Path, monkeypatch: pytest
         "head.npz",
         "tokenizer.json",
     ]
+    [figures] = told(run("router", "eval", "--log", GUARD, "--folder", made["folder"]))
+    assert figures["accuracy"] == made["guard"]["after"]
+    served = Routing.of_config(config.Router(folder=made["folder"], mode="accurate"), Metrics())
+    assert served.classifier.decide(Ask("Is 91 a product of two primes?")).tier is Tier.ENCODER
+    served.close()
     assert made["guard"] == {"before": made["guard"]["before"], "after": made["guard"]["before"]}
 
 
