@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from typing import cast
+from typing import ClassVar, cast
 
 import pytest
 
 from gateway import config, routing
+from gateway.edge.errors import ApiError
 from gateway.observe.metrics import Metrics
 from gateway.routing import Routing
 from gateway.shadow import MOST_WAITING
@@ -31,8 +32,12 @@ class FakeClassifier:
         self.runs: list[Ask] = []
         self.known: dict[Ask, Decision] = {}
         self.error: Exception | None = None
+        self.threads: list[int] = []
+        self.glances: list[Ask] = []
+        self.seen: list[Glance | None] = []
 
     def glance(self, ask: Ask) -> Glance:
+        self.glances.append(ask)
         known = self.known.get(ask)
         return Glance(known or verdict(Tier.LEXICAL), is_final=known is not None)
 
@@ -41,6 +46,8 @@ class FakeClassifier:
 
     def decide(self, ask: Ask, seen: Glance | None = None) -> Decision:
         self.runs.append(ask)
+        self.threads.append(threading.get_ident())
+        self.seen.append(seen)
         assert self.gate.wait(PATIENT)
         if self.error is not None:
             raise self.error
@@ -213,3 +220,66 @@ def test_a_config_makes_it(bench: Bench) -> None:
 def test_a_config_that_contradicts_itself_is_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         config.Router.model_validate(settings)
+
+
+class SlowExplainer:
+    """Stands for `Explainer`: waits for `gate`, and notes on which thread."""
+
+    gate = threading.Event()
+    threads: ClassVar[list[int]] = []
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def explain(self, ask: Ask, *, sentences: bool) -> str:
+        self.threads.append(threading.get_ident())
+        assert self.gate.wait(PATIENT)
+        return f"because of {ask.text!r}"
+
+
+async def test_encoder_and_explanations_run_off_the_loop_each_on_a_thread(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An explanation takes as long as it takes: neither the loop nor the encoder's verdicts wait for it."""
+    monkeypatch.setattr(routing, "Explainer", SlowExplainer)
+    bench.classifier.gate.set()
+    routing_ = bench.routing(PATIENT)
+    explaining = asyncio.create_task(routing_.explain([{"role": "user", "content": "why?"}]))
+    assert (await routing_.decide(HARD)).tier is Tier.ENCODER
+    assert not explaining.done()
+    SlowExplainer.gate.set()
+    assert cast("object", await explaining) == "because of 'why?'"
+    threads = {threading.get_ident(), *SlowExplainer.threads, *bench.classifier.threads}
+    assert len(threads) == 3
+
+
+async def test_no_more_explanations_are_owed_than_can_be_given(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "Explainer", SlowExplainer)
+    SlowExplainer.gate.clear()
+    routing_ = bench.routing(PATIENT)
+    asked = [{"role": "user", "content": "why?"}]
+    waiting = [asyncio.create_task(routing_.explain(asked)) for _ in range(routing.MAX_EXPLAINING)]
+    await asyncio.sleep(0)
+    with pytest.raises(ApiError) as refused:
+        await routing_.explain(asked)
+    assert (refused.value.status, refused.value.code) == (503, "explaining_busy")
+    SlowExplainer.gate.set()
+    await asyncio.gather(*waiting)
+    assert cast("object", await routing_.explain(asked)) == "because of 'why?'"
+
+
+async def test_a_prompt_at_the_encoder_is_not_read_by_words_again(bench: Bench) -> None:
+    routing_ = bench.routing(PATIENT)
+    waiting = [asyncio.create_task(routing_.decide(Ask("prove it"))) for _ in range(5)]
+    await asyncio.sleep(0)
+    bench.classifier.gate.set()
+    await asyncio.gather(*waiting)
+    assert bench.classifier.glances == [HARD]
+
+
+async def test_the_encoder_goes_on_from_what_words_worked_out(bench: Bench) -> None:
+    bench.classifier.gate.set()
+    await bench.routing(PATIENT).decide(HARD)
+    [seen] = bench.classifier.seen
+    assert seen is not None
+    assert seen.decision.tier is Tier.LEXICAL
