@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from time import perf_counter
 from typing import Final
 
@@ -23,8 +24,7 @@ log = structlog.get_logger("thinkgate.router")
 
 SLICE: Final = 0.0015
 """Seconds of a loop's turn after which no further prompt is begun; a single one takes less than two milliseconds."""
-MARGIN: Final = 0.003
-"""Seconds before a deadline at which it counts as reached: a verdict has still to find its way back to who waits."""
+_MARGIN: Final = 0.003
 _OTHERS: Final = 1.6
 """How much longer the line takes than its skims alone: the loop has other work between two slices."""
 _FIRST_GLANCE: Final = 0.0005
@@ -34,6 +34,11 @@ _FIRST_SKIM: Final = 0.0001
 _UNREAD: Final = Decision(
     Route.STANDARD, 0.5, 0.5, 0.5, Tier.DEFAULT, ("not read: more prompts at once than the deadline leaves time for",)
 )
+
+
+def patience(deadline: float) -> float:
+    """Seconds of a deadline after which it counts as reached: a verdict has still to find its way to who waits."""
+    return deadline - min(_MARGIN, deadline / 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class Glances:
         """`deadline`: seconds from a prompt's coming to its verdict."""
         self._glance = glance
         self._skim = skim
-        self._deadline = deadline
+        self._patience = patience(deadline)
         self._line: deque[_Waiting] = deque()
         self._spent = 0.0
         self._is_turning = False
@@ -69,18 +74,17 @@ class Glances:
         self._skim_pace = _FIRST_SKIM
 
     async def take(self, read: Callable[[], Ask]) -> Seen:
-        """What can be said of the ask that `read` returns; at once where nobody waits."""
+        """What can be said of the ask that `read` returns; where nobody waits a glance, at once."""
         loop = asyncio.get_running_loop()
-        until = perf_counter() + self._deadline - MARGIN
         if not self._is_turning:
             self._is_turning = True
             loop.call_soon(self._turn, loop)
         if not self._line and self._spent < SLICE:
-            return self._look(read, until)
-        if len(self._line) * self._skim_pace * _OTHERS > self._deadline - MARGIN:
+            return self._look(read, inf)
+        if len(self._line) * self._skim_pace * _OTHERS > self._patience:
             # It would not be reached in time; better to say so at once, and not to lengthen the line.
             return Seen(None, Glance(_UNREAD, is_final=True), "crowd")
-        waiting = _Waiting(read, until, loop.create_future())
+        waiting = _Waiting(read, perf_counter() + self._patience, loop.create_future())
         self._line.append(waiting)
         return await waiting.seen
 

@@ -20,7 +20,7 @@ from prometheus_client import Counter
 
 from gateway import config
 from gateway.edge.errors import explaining_busy
-from gateway.glances import MARGIN, Glances
+from gateway.glances import Glances, patience
 from gateway.observe.metrics import Metrics
 from gateway.shadow import Shadow
 from router import (
@@ -72,7 +72,7 @@ class Routing:
         """`deadline`: seconds. `noise`: tags to strip beside the router's own. `shadow`: decides without effect."""
         self._classifier = classifier
         self._metrics = metrics
-        self._deadline = deadline
+        self._patience = patience(deadline)
         self._noise = (*NOISE_TAGS, *noise)
         self._shadow = Shadow(shadow, metrics.registry) if shadow is not None else None
         self._glances = Glances(self._glance, classifier.skim, deadline=deadline)
@@ -132,7 +132,7 @@ class Routing:
         if seen.trouble is not None:
             self._fallbacks.labels(seen.trouble).inc()
         elif seen.ask is not None and not seen.glance.is_final:
-            until = began + self._deadline - MARGIN
+            until = began + self._patience
             decision = await self._encode(loop, seen.ask, seen.glance, until)
         self._metrics.router_decisions.labels(decision.route, decision.tier).inc()
         self._metrics.router_seconds.labels(decision.tier).observe(loop.time() - began)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway import glances
-from gateway.glances import MARGIN, SLICE, Glances, Seen
+from gateway.glances import SLICE, Glances, Seen, patience
 from router import Ask, Decision, Glance, Route, Tier
 
 DEADLINE = 0.025
@@ -99,7 +99,7 @@ async def test_no_turn_of_the_loop_is_held(clock: Clock, count: int) -> None:
 async def test_nobody_waits_beyond_the_deadline(clock: Clock, count: int) -> None:
     crowd = Crowd(clock)
     await crowd.all(count)
-    assert max(crowd.waits) <= DEADLINE - MARGIN + SLICE + GLANCE + 0.0002
+    assert max(crowd.waits) <= patience(DEADLINE) + SLICE + GLANCE + 0.0002
 
 
 async def test_a_few_are_all_read(clock: Clock) -> None:
@@ -149,3 +149,12 @@ async def test_the_door_rests_when_nobody_comes(clock: Clock) -> None:
         await asyncio.sleep(0)
     assert not crowd.door._is_turning
     assert (await crowd.one(1)).glance.decision.tier is Tier.CHEAP
+
+
+@pytest.mark.parametrize("deadline", [1e-6, 0.001, 0.025, 86_400.0])
+async def test_one_alone_is_read_however_short_the_deadline(clock: Clock, deadline: float) -> None:
+    assert 0 < patience(deadline) < deadline
+    door = Glances(
+        lambda _: Glance(_verdict(Tier.CHEAP), is_final=True), lambda _: _verdict(Tier.LEXICAL), deadline=deadline
+    )
+    assert (await door.take(lambda: Ask("x"))).glance.decision.tier is Tier.CHEAP

@@ -268,6 +268,18 @@ async def test_no_more_explanations_are_owed_than_can_be_given(bench: Bench, mon
     assert cast("object", await routing_.explain(asked)) == "because of 'why?'"
 
 
+async def test_what_a_crowd_could_not_wait_for_is_counted(bench: Bench) -> None:
+    """Far more prompts in one turn of the loop than this deadline leaves time for."""
+    bench.classifier.gate.set()
+    routing_ = bench.routing(1e-6)
+    found = await asyncio.gather(*(routing_.decide(Ask(f"prove {number}")) for number in range(5_000)))
+    unread = [decision for decision in found if decision.tier is Tier.DEFAULT]
+    assert unread
+    assert bench.fallbacks("crowd") == len(unread)
+    labels = {"route": "standard", "tier": "default"}
+    assert bench.metrics.registry.get_sample_value("thinkgate_router_decisions_total", labels) == len(unread)
+
+
 async def test_a_prompt_at_the_encoder_is_not_read_by_words_again(bench: Bench) -> None:
     routing_ = bench.routing(PATIENT)
     waiting = [asyncio.create_task(routing_.decide(Ask("prove it"))) for _ in range(5)]
