@@ -158,3 +158,14 @@ async def test_one_alone_is_read_however_short_the_deadline(clock: Clock, deadli
         lambda _: Glance(_verdict(Tier.CHEAP), is_final=True), lambda _: _verdict(Tier.LEXICAL), deadline=deadline
     )
     assert (await door.take(lambda: Ask("x"))).glance.decision.tier is Tier.CHEAP
+
+
+async def test_one_interruption_turns_nobody_away(clock: Clock) -> None:
+    """A skim that took a second says that the machine was away, not that skims take long."""
+    crowd = Crowd(clock)
+    await crowd.all(60)
+    crowd._costs = (GLANCE, 1.0)
+    await crowd.all(60)
+    crowd._costs = (GLANCE, SKIM)
+    seen = await crowd.all(60)
+    assert [one.trouble for one in seen if one.ask is None] == []
