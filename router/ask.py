@@ -43,6 +43,9 @@ _SYSTEM_CHARS: Final = 600
 MOST_CHARS: Final = 65_536
 """Of a longer turn the first and the last half of this are read: what matters stands at its ends, and reading all of a
 32 MiB paste would hold whoever waits."""
+MOST_IN_ALL: Final = 4 * MOST_CHARS
+"""Characters after which no further turn is looked for: turns of nothing but noise do not count as turns, and there may
+be hundreds."""
 MOST_PARTS: Final = 256
 """Content parts of one turn that are read, half of them from its end."""
 MOST_MESSAGES: Final = 1_024
@@ -81,6 +84,7 @@ def read_ask(
     turns: list[tuple[str, bool]] = []
     system = ""
     count = 0
+    seen = 0
     for message in reversed(_ends(cast("Sequence[object]", messages), MOST_MESSAGES, MOST_MESSAGES // 8)):
         if not isinstance(message, Mapping):
             continue
@@ -91,10 +95,11 @@ def read_ask(
         if role in _SYSTEM_ROLES:
             system = _read_content(fields.get("content"), ())[0][:_SYSTEM_CHARS]
         elif role == "user":
-            if len(turns) == 3:
+            if len(turns) == 3 or seen >= MOST_IN_ALL:
                 count += 1
                 continue
-            text, image = _read_content(fields.get("content"), noise)
+            text, image, size = _read_content(fields.get("content"), noise)
+            seen += size
             if text or image:
                 turns.append((text, image))
                 count += 1
@@ -155,12 +160,13 @@ def _ends_of(text: str, most: int = MOST_CHARS) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}\n{text[len(text) - most // 2 :]}"
 
 
-def _read_content(content: object, noise: Sequence[str]) -> tuple[str, bool]:
-    """Text and presence of an image in one message's content."""
+def _read_content(content: object, noise: Sequence[str]) -> tuple[str, bool, int]:
+    """Text and presence of an image in one message's content, and how many characters were looked at for it."""
     if isinstance(content, str):
-        return strip_noise(_ends_of(content), noise), False
+        text = _ends_of(content)
+        return strip_noise(text, noise), False, len(text)
     if not isinstance(content, Sequence) or isinstance(content, bytes | bytearray | memoryview):
-        return "", False
+        return "", False, 0
     texts: list[str] = []
     image = False
     for part in _ends(cast("Sequence[object]", content), MOST_PARTS, MOST_PARTS // 2):
@@ -177,5 +183,6 @@ def _read_content(content: object, noise: Sequence[str]) -> tuple[str, bool]:
             elif kind in _IMAGE_TYPES:
                 image = True
     most = MOST_CHARS // len(texts) if sum(map(len, texts)) > MOST_CHARS else MOST_CHARS
-    read = [strip_noise(_ends_of(text, most), noise) for text in texts]
-    return "\n".join(text for text in read if text), image
+    ends = [_ends_of(text, most) for text in texts]
+    read = [strip_noise(text, noise) for text in ends]
+    return "\n".join(text for text in read if text), image, sum(map(len, ends))

@@ -137,6 +137,14 @@ def test_the_ends_of_a_long_conversation_are_read() -> None:
     assert (found.text, found.earlier, found.system) == ("last", "first", "You tutor.")
 
 
+def test_hundreds_of_turns_of_noise_are_given_up_on() -> None:
+    """A turn beyond what is read in all is not found; one within it is."""
+    noise = {"role": "user", "content": "<memory>x</memory>" * (MOST_CHARS // 18)}
+    few, many = [noise] * 2, [noise] * 500
+    assert read_ask([{"role": "user", "content": "far"}, *few]).text == "far"
+    assert read_ask([{"role": "user", "content": "far"}, *many]).text == ""
+
+
 def test_a_block_as_long_as_a_book_is_dropped_whole() -> None:
     """Only its ends are read, and what lies between the tag at the one and the tag at the other still goes."""
     dump = "<environment_details>" + "total 48 -rw-r--r-- " * 50_000 + "</environment_details>\nfix the typo in README"
