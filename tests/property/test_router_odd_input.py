@@ -77,6 +77,7 @@ JSON_LINES = st.dictionaries(st.sampled_from(["text", "messages", "history", "to
 )
 
 
+@settings(deadline=None)
 @given(st.lists(MESSAGES | JUNK, max_size=5), st.booleans())
 def test_reading_never_raises(messages: Any, tools: bool) -> None:
     ask = read_ask(messages, has_tools=tools)
@@ -85,6 +86,7 @@ def test_reading_never_raises(messages: Any, tools: bool) -> None:
     assert read_ask(messages, has_tools=tools) == ask
 
 
+@settings(deadline=None)
 @given(TEXTS, TEXTS, TEXTS, TEXTS)
 def test_every_ask_gets_a_verdict_and_keeps_it(text: str, earlier: str, before: str, system: str) -> None:
     ask = Ask(text, earlier, before, system)
@@ -112,6 +114,7 @@ def test_odd_messages_get_a_verdict_in_every_way(messages: Any) -> None:
     assert read_aloud(told)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | JSON_LINES)
 def test_every_line_is_some_prompt(line: bytes) -> None:
     ask = read_prompt(line.decode("utf-8", "replace"))
@@ -151,6 +154,7 @@ def test_a_block_as_long_as_a_book_is_dropped_whole() -> None:
     assert read_ask([{"role": "user", "content": dump}]).text == "fix the typo in README"
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("qxz☃"), min_size=4, max_size=40))
 def test_reasons_quote_nobody(text: str) -> None:
     assert text not in " ".join(CLASSIFIER.decide(Ask(text, text)).reasons)
