@@ -10,11 +10,12 @@ except where the line says so. Nothing here trains the shipped weights; the two 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import io
 import json
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.router_baselines import Tfidf, fit_length
-from gateway.observe.metrics import Metrics
-from gateway.routing import Routing
+from benchmarks.router_crowd import crowds
 from router import Ask, Classifier, Mode, Tier, load
 from router.figures import auroc, calibration_error, rank_correlation, routing_curve, verdicts, wasted_at
-from router.loading import ASSETS
+from router.loading import ASSETS, load_models
 from router.retrain.fitting import fit_platt, folds, logistic
 from router.retrain.log import LogRow, ask_of, read_log
 from router.retrain.outcomes import cross_scored
+from router.retrain.refit import calibrate, refit
 
+ROOT = Path(__file__).parents[1]
 SHORT = "Which of {} and {} has more divisors, and by how many exactly, please?"
 LONG = "The committee met in the afternoon and read the report of the district aloud. " * 110
 
@@ -40,8 +42,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     options = parser.parse_args()
     speed()
-    asyncio.run(crowd())
+    load_cost()
+    retraining_cost()
+    crowds(mix())
     if options.data is not None:
+        everyday(options.data / "train")
         quality(options.data)
         routing(options.data / "routing")
 
@@ -67,21 +72,6 @@ def speed() -> None:
     remembered.decide(asks[0])
     times = timed(remembered.decide, [asks[0]] * 300)
     print(f"from memory: p50 {np.median(times):.3f}")
-    code = (
-        "import time,json,numpy,onnxruntime,tokenizers,pathlib\n"
-        "def rss(): return int(pathlib.Path('/proc/self/statm').read_text().split()[1]) * 4096 / 1e6\n"
-        "b=rss();t=time.process_time()\n"
-        "import router;c=router.load();t=time.process_time()-t\n"
-        "c.decide(router.Ask('Prove it for n and then for n+1'))\n"
-        "print(json.dumps([t,rss()-b]))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    seconds, megabytes = json.loads(found.stdout)
-    size = sum(path.stat().st_size for path in ASSETS.iterdir()) / 1e6
-    print(
-        f"load: {seconds:.2f} s CPU; memory over numpy, onnxruntime and tokenizers: {megabytes:.0f} MB; "
-        f"files {size:.1f} MB"
-    )
 
 
 def mix() -> list[Ask]:
@@ -98,46 +88,61 @@ def timed(work: Callable[[Ask], object], asks: Sequence[Ask]) -> list[float]:
     return found
 
 
-async def crowd(requests: int = 200) -> None:
-    """Many prompts at once: how long the event loop was held, and whether anyone waited over the deadline."""
-    deadline = 0.025
-    made = Routing(load(cache_size=0), Metrics(), deadline=deadline)
-    made.warm_up()
-    await asyncio.sleep(0.3)
-    gaps: list[float] = []
-    turns: list[float] = []
-    waits: list[float] = []
-    running = True
-
-    async def tick() -> None:
-        while running:
-            began, spent = time.perf_counter(), time.thread_time()
-            await asyncio.sleep(0)
-            gaps.append(time.perf_counter() - began)
-            turns.append(time.thread_time() - spent)
-
-    asks = mix()
-
-    async def one(number: int) -> Tier:
-        began = time.perf_counter()
-        decision = await made.decide(asks[number])
-        waits.append(time.perf_counter() - began)
-        return decision.tier
-
-    ticker = asyncio.create_task(tick())
-    jobs: list[asyncio.Task[Tier]] = []
-    for number in range(requests):
-        jobs.append(asyncio.create_task(one(number)))
-        await asyncio.sleep(0)
-    tiers = await asyncio.gather(*jobs)
-    running = False
-    await ticker
-    made.close()
-    count = {tier.value: tiers.count(tier) for tier in set(tiers)}
+def load_cost() -> None:
+    """A fresh process: CPU and wall time of loading, and memory beside that of the libraries under it."""
+    code = (
+        "import time,json,numpy,onnxruntime,tokenizers,pathlib\n"
+        "def rss(): return int(pathlib.Path('/proc/self/statm').read_text().split()[1]) * 4096 / 1e6\n"
+        "b=rss();t=time.process_time();w=time.perf_counter()\n"
+        "import router;c=router.load();t=time.process_time()-t;w=time.perf_counter()-w\n"
+        "c.decide(router.Ask('Prove it for n and then for n+1'))\n"
+        "print(json.dumps([t,w,rss()-b]))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    seconds, wall, megabytes = json.loads(found.stdout)
     print(
-        f"\n{requests} prompts at once: loop held at most {max(gaps) * 1e3:.1f} ms "
-        f"(p99 {np.quantile(gaps, 0.99) * 1e3:.1f}; of its own CPU at most {max(turns) * 1e3:.1f}), "
-        f"longest wait {max(waits) * 1e3:.1f} ms of {deadline * 1e3:.0f}; {count}"
+        f"load: {seconds:.2f} s CPU, {wall:.2f} s wall; memory over numpy, onnxruntime and tokenizers: "
+        f"{megabytes:.0f} MB; a wheel of the four packages: {wheel_size() / 1e6:.1f} MB"
+    )
+
+
+def wheel_size() -> int:
+    """Bytes: a wheel is a zip of the packages, deflated."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for package in ("gateway", "router", "budgets", "parsers"):
+            for path in sorted((ROOT / package).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    wheel.write(path, path.relative_to(ROOT))
+    return target.tell()
+
+
+def retraining_cost() -> None:
+    """The guard twice over stands for a log of 640 rows."""
+    rows = read_log(ASSETS / "guard.jsonl") * 2
+    for name, work in (("calibrate", calibrate), ("refit", refit)):
+        models = load_models()
+        cold = seconds_of(lambda work=work, models=models: work(models, rows))
+        warm = seconds_of(lambda work=work, models=models: work(models, rows))
+        print(f"{name}, {len(rows)} rows: {cold:.1f} s CPU, {warm:.1f} s with their encodings in memory")
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def everyday(train: Path) -> None:
+    """Commands to an assistant and school problems, half and half; such sources were trained on."""
+    asks = [row.ask for name in ("clinc150", "gsm8k") for row in read(train / f"{name}.jsonl")[:300]]
+    classifier = load(cache_size=0)
+    classifier.decide(Ask("warm up"))
+    times = timed(classifier.decide, asks)
+    share = np.mean([classifier.decide(ask).tier is Tier.CHEAP for ask in asks])
+    print(
+        f"cascade, everyday commands and school problems, half and half: p50 {np.median(times):.2f}  "
+        f"mean {np.mean(times):.2f} ms CPU; the cheap tier decides {share:.0%}"
     )
 
 

@@ -1,4 +1,4 @@
-"""thinkgate's command line: serve, check, explain, keys, formats, config. Parses, prints, and sets exit codes.
+"""thinkgate's command line: serve, check, explain, router, keys, formats, config. Parses, prints, and sets exit codes.
 
 Exit codes: 0 done, 1 a check failed or the service could not start, 2 wrong usage. What a command does lives in the
 room it belongs to.
@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from gateway import __version__
+from gateway.clirouter import router_app
 from gateway.config import Config, LogFormat
 from gateway.configfile import ConfigError, json_schema, redacted
 from gateway.configsource import Source
@@ -29,6 +30,7 @@ app = typer.Typer(
 keys_app = typer.Typer(help="Client keys.", no_args_is_help=True)
 config_app = typer.Typer(help="The configuration: its schema, and what a file amounts to.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
+app.add_typer(router_app, name="router")
 app.add_typer(config_app, name="config")
 
 DEFAULT_FILE = Path("thinkgate.yaml")
@@ -71,25 +73,26 @@ def check(file: Annotated[Path, typer.Argument(help="The configuration file.")] 
 @app.command()
 def explain(
     prompt: Annotated[str, typer.Argument(help="What a user would type.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    before: Annotated[
+        list[str] | None, typer.Option("--before", help="A user turn before it, oldest first; may be repeated.")
+    ] = None,
+    config: ConfigOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as /v1/route has it.")] = False,
 ) -> None:
-    """Say where a prompt would be routed, and why. Needs no server."""
-    from router import RouterUnavailable, load, read_ask  # noqa: PLC0415 - numpy and the encoder only when asked
+    """Say where a prompt would be routed, and why: by the `router` of the configuration. Needs no server."""
+    settings = _load(config).router
+    from gateway.api.explained import ExplanationTold, read_aloud  # noqa: PLC0415 - numpy and encoder only when asked
+    from gateway.routing import load_classifier  # noqa: PLC0415
+    from router import NOISE_TAGS, Explainer, RouterUnavailable, load_exemplars, read_ask  # noqa: PLC0415
 
+    turns = [{"role": "user", "content": text} for text in (*(before or ()), prompt)]
     try:
-        decision = load().decide(read_ask([{"role": "user", "content": prompt}]))
-    except RouterUnavailable as error:
+        explainer = Explainer(load_classifier(settings), load_exemplars())
+    except (RouterUnavailable, ValueError) as error:
         _die(str(error))
-    if as_json:
-        shown = {name: getattr(decision, name) for name in decision.__slots__}
-        typer.echo(json.dumps(shown))
-        return
-    typer.echo(
-        f"{decision.route} ({decision.tier}; confidence {decision.confidence:.2f}, "
-        f"complexity {decision.complexity:.2f})"
-    )
-    for reason in decision.reasons:
-        typer.echo(f"  - {reason}")
+    ask = read_ask(turns, noise=(*NOISE_TAGS, *settings.noise_tags))
+    told = ExplanationTold.of(explainer.explain(ask, sentences=True))
+    typer.echo(told.model_dump_json() if as_json else read_aloud(told))
 
 
 @app.command()

@@ -113,6 +113,20 @@ class ApiKey(Strict):
     reasoning_output: ReasoningOutput | None = Field(
         default=None, description="Overrides `reasoning_output` for this key."
     )
+    route: Literal["standard", "reasoning"] | None = Field(
+        default=None,
+        description="Where its requests to a routed name go. Only the client's own words about thinking and "
+        "`router.routes` come before it; the classifier still grades how hard they are. Unset: the classifier decides.",
+    )
+    pool: Name | None = Field(
+        default=None, description="A pool (or a model, for its pool) to serve those instead of the route's own."
+    )
+
+    @model_validator(mode="after")
+    def _pool_has_a_route(self) -> Self:
+        if self.pool is not None and self.route is None:
+            raise ValueError("a key's 'pool' needs its 'route'")
+        return self
 
 
 class RouteTarget(Strict):
@@ -195,9 +209,13 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _targets_exist(self) -> Self:
+        known = {name for pool_name, pool in self.pools.items() for name in (pool_name, pool.model, *pool.aliases)}
         for name, route in self.router.routes.items():
-            if route.pool is not None and route.pool not in self.pools:
+            if route.pool is not None and route.pool not in known:
                 raise ValueError(f"the route {name!r} in 'router' names the pool {route.pool!r}, which does not exist")
+        for key in self.keys:
+            if key.pool is not None and key.pool not in known:
+                raise ValueError(f"the key {key.alias!r} names the pool {key.pool!r}, which does not exist")
         return self
 
     @model_validator(mode="after")

@@ -13,7 +13,9 @@ class UserRoute(Strict):
     """A route of your own, tried before the classifier's verdict, in the order of the file."""
 
     route: Literal["standard", "reasoning"] = Field(description="Where it leads.")
-    pool: Name | None = Field(default=None, description="A pool to serve it instead of the route's own.")
+    pool: Name | None = Field(
+        default=None, description="A pool (or a model, for its pool) to serve it instead of the route's own."
+    )
     keywords: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=(), description="Whole words, any of which matches, in any case."
     )
@@ -58,6 +60,10 @@ class Router(Strict):
     )
     routes: dict[Name, UserRoute] = Field(
         default_factory=dict[str, UserRoute], description="Routes of your own, by name."
+    )
+    folder: str | None = Field(
+        default=None,
+        description="Folder of a fine-tuned router (`thinkgate router finetune`) instead of the shipped one.",
     )
     head: str | None = Field(default=None, description="Path of a retrained head; unset takes the shipped one.")
     shadow_head: str | None = Field(

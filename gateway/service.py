@@ -12,14 +12,14 @@ from typing import cast
 from budgets import Intent, IntentError, Mode, Plan, make_plan
 from gateway.closing import Closing
 from gateway.config import Config, ReasoningOutput
-from gateway.edge.auth import Caller, Gate
+from gateway.edge.auth import Caller, Gate, Home
 from gateway.ledger import Ledger
 from gateway.observe.metrics import Metrics
 from gateway.observe.pools import PoolMetrics
 from gateway.pools import Pool, Registry, Worker
 from gateway.query import Query, of_intent
 from gateway.routing import Routing
-from router import Decision, Route, Tier
+from router import Decision, Explanation, Route, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Service:
     def output_for(self, caller: Caller) -> ReasoningOutput:
         return caller.reasoning_output or self.config.reasoning_output
 
-    async def chart(self, query: Query) -> Course:
-        """Decision and Plan of a request. Raises ApiError."""
+    async def chart(self, query: Query, home: Home | None = None) -> Course:
+        """Decision and Plan of a request; `home`: the default route of its key. Raises ApiError."""
         registry = self.registry  # the configuration may be another when the router has decided
         choice = registry.find(query.model)
         explicit = _explicit(query.intent)
@@ -72,10 +72,10 @@ class Service:
                 # The client wants thought and left open how much: the classifier still grades the difficulty.
                 decision = _with_complexity(explicit, await self._judge(query))
         elif choice.is_routed:
-            decision = await self._judge(query)
+            decision = _at_home(await self._judge(query), home)
             pool = choice.reasoning if decision.route is Route.REASONING else choice.standard
             if decision.target is not None:
-                pool = registry.pools[decision.target]
+                pool = registry.find(decision.target).standard
         else:
             pool = choice.standard
             decision = await self._for_named(query, pool)
@@ -92,7 +92,11 @@ class Service:
         return Course(pool, decision, plan)
 
     async def _judge(self, query: Query) -> Decision:
-        return await self.routing.decide(self.routing.read(query.messages, has_tools=bool(query.body.get("tools"))))
+        return await self.routing.judge(query.messages, has_tools=bool(query.body.get("tools")))
+
+    async def explain(self, query: Query) -> Explanation:
+        """What the classifier says of a request, and why; off the event loop. Raises ApiError (503)."""
+        return await self.routing.explain(query.messages, has_tools=bool(query.body.get("tools")))
 
     async def _for_named(self, query: Query, pool: Pool) -> Decision:
         """A model named outright needs no route; only a cap left open needs a grade."""
@@ -174,6 +178,16 @@ def _explicit(intent: Intent) -> Decision | None:
     if intent.mode is Mode.ON:
         return Decision(Route.REASONING, 0.0, 1.0, 1.0, Tier.RULE, (f"thinking is asked for by `{intent.source}`",))
     return None
+
+
+def _at_home(decision: Decision, home: Home | None) -> Decision:
+    """A key's default route, where no route of the operator's said otherwise; how hard the ask is stays."""
+    if home is None or decision.rule is not None:
+        return decision
+    reasons = ("the default route of this key", *decision.reasons)
+    return Decision(
+        Route(home.route), decision.complexity, 1.0, decision.p_reasoning, Tier.RULE, reasons, target=home.pool
+    )
 
 
 def _with_complexity(decision: Decision, graded: Decision) -> Decision:

@@ -1,27 +1,26 @@
 """`python -m router`: verdicts on prompts from standard input, and retraining on one's own log. Offline.
 
-`python -m router --json < prompts.jsonl` prints one Decision a line; each input line is a JSON object with `messages`
-or `text`, or plain text. The other commands are for operators: calibrate, refit, finetune, diff, eval, outcomes,
-explain.
+`python -m router --json < prompts.jsonl` prints one line for each line it reads, in order: the Decision, whatever the
+line is. A JSON object is read by its `messages` or `text` (and `tools`, `history`); what cannot be read in it counts as
+absent. Any other line, broken JSON and binary included, is taken as the prompt itself; an empty line is an empty turn.
+A line whose verdict fails gets `{"error": …}` instead. Exit code 0, or 1 when a line failed. The other commands are for
+operators: calibrate, refit, finetune, diff, eval, outcomes, explain.
 """
 
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from router.ask import Ask
 from router.classifier import Classifier
 from router.decision import Decision, Mode, Route
 from router.explaining import Explainer
-from router.loading import RouterUnavailable, load, load_exemplars, load_models, read_head
-from router.retrain.log import LogRow, ask_of, read_log
-from router.retrain.outcomes import curves
-from router.retrain.refit import Refused, calibrate, check_guard, evaluate, probabilities, refit, write_version
-
-_SHOWN: Final = 100
+from router.loading import RouterUnavailable, load, load_exemplars
+from router.retrain.commands import calibrate_on, differ, evaluate_on, finetune_on, outcomes_on, refit_on
+from router.retrain.log import ask_of
+from router.retrain.refit import Refused
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -98,69 +97,54 @@ def read_prompt(line: str) -> Ask:
     return Ask(fields if isinstance(fields, str) else line.strip())
 
 
-def _decide(options: argparse.Namespace) -> None:
+def _decide(options: argparse.Namespace) -> int:
     classifier = load(mode=options.mode, head=options.head)
+    failed = 0
     for line in sys.stdin.buffer:
-        decision = classifier.decide(read_prompt(line.decode("utf-8", "replace")))
-        if options.json:
-            sys.stdout.write(json.dumps(as_json(decision)) + "\n")
+        try:
+            decision = classifier.decide(read_prompt(line.decode("utf-8", "replace")))
+        except Exception as error:  # one line's trouble must not take the verdicts of those after it
+            failed = 1
+            sys.stdout.write(json.dumps({"error": f"{type(error).__name__}: {error}"[:500]}) + "\n")
         else:
-            sys.stdout.write(f"{decision.route} {decision.p_reasoning:.2f} {decision.reasons[0]}\n")
+            sys.stdout.write(_line(decision, as_object=options.json) + "\n")
         sys.stdout.flush()
+    return failed
+
+
+def _line(decision: Decision, *, as_object: bool) -> str:
+    if as_object:
+        return json.dumps(as_json(decision))
+    return f"{decision.route} {decision.p_reasoning:.2f} {decision.reasons[0]}"
 
 
 def _calibrate(options: argparse.Namespace) -> None:
-    rows = read_log(options.log)
-    models = load_models(head=options.head, encoder=options.encoder)
-    _write(options, calibrate(models, rows), {"by": "calibrate", "rows": len(rows)})
+    _say(calibrate_on(options.log, options.out, head=options.head, encoder=options.encoder))
 
 
 def _refit(options: argparse.Namespace) -> None:
-    rows = read_log(options.log)
-    models = load_models(head=options.head)
-    if options.encoder is not None:
-        models = replace(models, encoder=load_models(encoder=options.encoder, any_head=True).encoder)
-    head = refit(models, rows)
-    notes: dict[str, Any] = {"by": "refit", "rows": len(rows)}
-    if options.encoder is None:
-        notes["guard"] = dict(zip(("before", "after"), check_guard(models, head), strict=True))
-    _write(options, head, notes)
-
-
-def _write(options: argparse.Namespace, head: Any, notes: dict[str, Any]) -> None:
-    path = write_version(head, options.out, notes)
-    sys.stdout.write(json.dumps({"head": str(path), **notes}) + "\n")
+    _say(refit_on(options.log, options.out, head=options.head, encoder=options.encoder))
 
 
 def _eval(options: argparse.Namespace) -> None:
-    figures = evaluate(load_models(head=options.head), read_log(options.log))
-    sys.stdout.write(json.dumps(figures) + "\n")
+    _say(*evaluate_on(options.log, head=options.head))
 
 
 def _outcomes(options: argparse.Namespace) -> None:
-    for name, figures in curves(load_models(), read_log(options.log)).items():
-        sys.stdout.write(json.dumps({"router": name, **figures}) + "\n")
+    _say(*outcomes_on(options.log))
 
 
 def _diff(options: argparse.Namespace) -> None:
-    rows: list[LogRow] = read_log(options.log)
-    models = load_models()
-    old, new = (probabilities(replace(models, head=read_head(path)), rows) for path in (options.old, options.new))
-    flipped = 0
-    for row, before, after in zip(rows, old.tolist(), new.tolist(), strict=True):
-        if (before >= 0.5) != (after >= 0.5):
-            flipped += 1
-            line = {"old": round(before, 3), "new": round(after, 3), "text": row.ask.text[:_SHOWN]}
-            sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
-    sys.stdout.write(json.dumps({"rows": len(rows), "flipped": flipped}) + "\n")
+    _say(*differ(options.old, options.new, options.log))
 
 
 def _finetune(options: argparse.Namespace) -> None:
-    try:
-        from router.training.__main__ import run  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise RouterUnavailable("fine-tuning needs torch: pip install 'thinkgate[train]'") from error
-    cast("Any", run)(options.data, options.out, options.work, log=options.log)
+    _say(finetune_on(options.log, options.data, options.work, options.out))
+
+
+def _say(*lines: dict[str, Any]) -> None:
+    for line in lines:
+        sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def _explain(options: argparse.Namespace) -> None:

@@ -40,6 +40,16 @@ _TEXT_TYPES: Final = frozenset({"text", "input_text"})
 _IMAGE_TYPES: Final = frozenset({"image_url", "input_image", "image"})
 _SYSTEM_ROLES: Final = frozenset({"system", "developer"})
 _SYSTEM_CHARS: Final = 600
+MOST_CHARS: Final = 65_536
+"""Of a longer turn the first and the last half of this are read: what matters stands at its ends, and reading all of a
+32 MiB paste would hold whoever waits."""
+MOST_IN_ALL: Final = 4 * MOST_CHARS
+"""Characters after which no further turn is looked for: turns of nothing but noise do not count as turns, and there may
+be hundreds."""
+MOST_PARTS: Final = 256
+"""Content parts of one turn that are read, half of them from its end."""
+MOST_MESSAGES: Final = 1_024
+"""Messages that are looked at, an eighth of them from the start, where the system prompt stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +79,13 @@ def read_ask(
 
     A user turn that holds harness noise alone (a reminder, a tool's output) is no turn. Never raises: messages
     without a role, content of any type, parts of any shape are skipped. Only the last three turns and the first
-    system prompt are read in full, so five hundred messages cost little more than five.
+    system prompt are read, up to `MOST_CHARS` each, so that the time is bounded whatever is sent.
     """
     turns: list[tuple[str, bool]] = []
     system = ""
     count = 0
-    for message in reversed(cast("Sequence[object]", messages)):
+    seen = 0
+    for message in reversed(_ends(cast("Sequence[object]", messages), MOST_MESSAGES, MOST_MESSAGES // 8)):
         if not isinstance(message, Mapping):
             continue
         fields = cast("Mapping[str, object]", message)
@@ -84,10 +95,11 @@ def read_ask(
         if role in _SYSTEM_ROLES:
             system = _read_content(fields.get("content"), ())[0][:_SYSTEM_CHARS]
         elif role == "user":
-            if len(turns) == 3:
+            if len(turns) == 3 or seen >= MOST_IN_ALL:
                 count += 1
                 continue
-            text, image = _read_content(fields.get("content"), noise)
+            text, image, size = _read_content(fields.get("content"), noise)
+            seen += size
             if text or image:
                 turns.append((text, image))
                 count += 1
@@ -139,17 +151,27 @@ def _strip_tag(text: str, opening: str, closing: str) -> str:
     return "".join(kept)
 
 
-def _read_content(content: object, noise: Sequence[str]) -> tuple[str, bool]:
-    """Text and presence of an image in one message's content."""
+def _ends(items: Sequence[object], most: int, head: int) -> Sequence[object]:
+    """The items, or the first `head` of them and the last ones when there are more than `most`."""
+    return items if len(items) <= most else [*items[:head], *items[head - most :]]
+
+
+def _ends_of(text: str, most: int = MOST_CHARS) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}\n{text[len(text) - most // 2 :]}"
+
+
+def _read_content(content: object, noise: Sequence[str]) -> tuple[str, bool, int]:
+    """Text and presence of an image in one message's content, and how many characters were looked at for it."""
     if isinstance(content, str):
-        return strip_noise(content, noise), False
+        text = _ends_of(content)
+        return strip_noise(text, noise), False, len(text)
     if not isinstance(content, Sequence) or isinstance(content, bytes | bytearray | memoryview):
-        return "", False
+        return "", False, 0
     texts: list[str] = []
     image = False
-    for part in cast("Sequence[object]", content):
+    for part in _ends(cast("Sequence[object]", content), MOST_PARTS, MOST_PARTS // 2):
         if isinstance(part, str):
-            texts.append(strip_noise(part, noise))
+            texts.append(part)
         elif isinstance(part, Mapping):
             fields = cast("Mapping[str, object]", part)
             kind = fields.get("type")
@@ -157,7 +179,10 @@ def _read_content(content: object, noise: Sequence[str]) -> tuple[str, bool]:
             if not isinstance(kind, str):
                 continue
             if kind in _TEXT_TYPES and isinstance(text, str):
-                texts.append(strip_noise(text, noise))
+                texts.append(text)
             elif kind in _IMAGE_TYPES:
                 image = True
-    return "\n".join(text for text in texts if text), image
+    most = MOST_CHARS // len(texts) if sum(map(len, texts)) > MOST_CHARS else MOST_CHARS
+    ends = [_ends_of(text, most) for text in texts]
+    read = [strip_noise(text, noise) for text in ends]
+    return "\n".join(text for text in read if text), image, sum(map(len, ends))

@@ -68,8 +68,7 @@ class Cheap:
     def forward(self, ids: list[int], earlier: list[int], scaled: Floats) -> tuple[float, float]:
         """The raw logit and the residual."""
         rows = self._rows(ids)
-        windows = np.lib.stride_tricks.sliding_window_view(self._padded(rows), (SPAN, rows.shape[1]))
-        found = np.maximum(self._product(windows.reshape(len(rows), -1)) + self.filter_bias, 0.0)
+        found = np.maximum(self._product(_windows(rows)) + self.filter_bias, 0.0)
         inputs = (
             found.max(axis=0),
             found[:EDGE].max(axis=0),
@@ -88,12 +87,18 @@ class Cheap:
         return np.concatenate(blocks)
 
     def _rows(self, ids: list[int]) -> Floats:
-        return self.table[ids] * self.table_scale[ids]
+        places = np.array(ids, dtype=np.intp)
+        return self.table.take(places, axis=0) * self.table_scale.take(places, axis=0)
 
-    def _padded(self, rows: Floats) -> Floats:
-        """As many windows as tokens: one row of zeros at either end."""
-        edge = np.zeros((1, rows.shape[1]), dtype=np.float32)
-        return np.concatenate((edge, rows, edge))
+
+def _windows(rows: Floats) -> Floats:
+    """Each token beside its two neighbours, `SPAN` rows in one; beyond either end stands a row of zeros."""
+    count, width = rows.shape
+    found = np.zeros((count, SPAN * width), dtype=np.float32)
+    found[1:, :width] = rows[:-1]
+    found[:, width : 2 * width] = rows
+    found[:-1, 2 * width :] = rows[1:]
+    return found
 
 
 ARRAYS = (

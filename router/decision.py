@@ -52,3 +52,5 @@ class Decision:
     """Why, in words for people, strongest first. Never holds text of the user."""
     target: str | None = None
     """Pool or model that a rule of the operator's names; None leaves it to the route."""
+    rule: str | None = None
+    """Name of the operator's route that matched; None where none did."""

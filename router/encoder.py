@@ -34,7 +34,9 @@ class Encoder(Protocol):
         """Length of one of the two vectors: the mean over all tokens, then the mean over the last ones."""
         ...
 
-    def encode(self, text: str) -> Vector: ...
+    def encode(self, text: str, ids: list[int] | None = None) -> Vector:
+        """`ids`: what `TextIds` makes of the text, where the caller has it already."""
+        ...
 
 
 class _Session(Protocol):
@@ -69,14 +71,14 @@ class OnnxEncoder:
         self._session = _open_session(model)
         self._cache: LRU[Vector] = LRU(cache_size)
 
-    def encode(self, text: str) -> Vector:
+    def encode(self, text: str, ids: list[int] | None = None) -> Vector:
         """The encoding of a text; about 3 ms CPU for a short text, 9 ms for a long one."""
         text = clip_text(text)
         key = self._cache.key(text)
         known = self._cache.get(key)
         if known is not None:
             return known
-        row = np.array([self._ids(text)], dtype=np.int64)
+        row = np.array([self._ids(text) if ids is None else ids], dtype=np.int64)
         vector = pool(self._session.run(None, {"input_ids": row})[0][0])
         vector.setflags(write=False)
         self._cache.put(key, vector)

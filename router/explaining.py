@@ -6,16 +6,19 @@ sentences; it is for the one who asked, never for logs.
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
 
 from router.ask import Ask
-from router.classifier import Classifier
+from router.classifier import Classifier, before
 from router.clip import HEAD_CHARS, TAIL_CHARS
-from router.decision import Decision
+from router.decision import Decision, Tier
 from router.lexical import FEATURES
 from router.loading import Exemplar
+from router.policy import HELD_UP, can_lean
+from router.rules import is_approval
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?。！？।])\s*|\n+")
 _MOST_SENTENCES: Final = 8
@@ -23,9 +26,33 @@ _NEAREST: Final = 5
 _FEATURES_SHOWN: Final = 6
 
 
+class Effect(StrEnum):
+    """What the turns before the last one did to the verdict."""
+
+    NONE = "none"
+    """There are none, or a rule looked at the last turn alone."""
+    READ = "read"
+    """The turn before was read beside the last one, and no more."""
+    HELD_UP = "held up"
+    """A short follow-up took a share of the probability of the turn before: raised at once, released slowly."""
+    GO_AHEAD = "go-ahead"
+    """The last turn only says yes: the turn before it was judged instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the turns before the last one did."""
+
+    effect: Effect
+    p_without: float
+    """Calibrated, of the last turn alone."""
+    p_before: float | None
+    """Of the turn before, where it could hold the last one up or was judged in its stead; after policy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A verdict and what made it."""
+    """A verdict and what made it. Of a go-ahead, all figures are those of the turn that it approves."""
 
     decision: Decision
     p_raw: float
@@ -37,7 +64,7 @@ class Explanation:
     threshold: float
     margin: float
     """p minus threshold; its sign is the route."""
-    p_without_history: float
+    history: History
     exemplars: tuple[tuple[float, Exemplar], ...]
     """Cosine and exemplar, nearest first."""
     features: tuple[tuple[str, float], ...]
@@ -51,6 +78,7 @@ class Explanation:
         return {
             "route": decision.route,
             "target": decision.target,
+            "rule": decision.rule,
             "complexity": round(decision.complexity, 4),
             "confidence": round(decision.confidence, 4),
             "p_reasoning": round(decision.p_reasoning, 4),
@@ -59,7 +87,11 @@ class Explanation:
             "p_raw": round(self.p_raw, 4),
             "p_calibrated": round(self.p_calibrated, 4),
             "p_cheap": round(self.p_cheap, 4),
-            "p_without_history": round(self.p_without_history, 4),
+            "history": {
+                "effect": self.history.effect,
+                "p_without": round(self.history.p_without, 4),
+                "p_before": None if self.history.p_before is None else round(self.history.p_before, 4),
+            },
             "threshold": round(self.threshold, 4),
             "margin": round(self.margin, 4),
             "clipped": self.is_clipped,
@@ -84,9 +116,11 @@ class Explainer:
         """`sentences`: also weigh each sentence by leaving it out, one more encoding each, eight at most."""
         classifier = self._classifier
         decision = classifier.decide(ask)
+        history = self._history(ask, decision)
+        while is_approval(ask):
+            ask = before(ask)
         working = classifier.work(ask)
         score = classifier.full_score(ask, working)
-        alone = Ask(ask.text, has_tools=ask.has_tools, has_images=ask.has_images)
         pull = classifier.models.head.pull(working.scaled)
         strongest: list[int] = np.argsort(-np.abs(pull), kind="stable")[:_FEATURES_SHOWN].tolist()
         return Explanation(
@@ -96,12 +130,23 @@ class Explainer:
             p_cheap=classifier.cheap_score(ask, working).p_reasoning,
             threshold=classifier.threshold,
             margin=decision.p_reasoning - classifier.threshold,
-            p_without_history=self._p(alone),
+            history=history,
             exemplars=self._nearest(ask.text),
             features=tuple((FEATURES[index], float(pull[index])) for index in strongest),
             sentences=self._weigh(ask, score.p_reasoning) if sentences else (),
             is_clipped=len(ask.text) > HEAD_CHARS + TAIL_CHARS,
         )
+
+    def _history(self, ask: Ask, decision: Decision) -> History:
+        alone = self._p(Ask(ask.text))
+        if is_approval(ask):
+            return History(Effect.GO_AHEAD, alone, decision.p_reasoning)
+        if not ask.earlier or decision.tier is Tier.RULE:
+            return History(Effect.NONE, alone, None)
+        if not can_lean(ask.text, ask.earlier):
+            return History(Effect.READ, alone, None)
+        effect = Effect.HELD_UP if HELD_UP in decision.reasons else Effect.READ
+        return History(effect, alone, self._classifier.decide(before(ask)).p_reasoning)
 
     def _p(self, ask: Ask) -> float:
         return self._classifier.full_score(ask, self._classifier.work(ask)).p_reasoning

@@ -110,6 +110,11 @@ class Head:
         p = sigmoid(float(self.platt[0]) * logit + float(self.platt[1]))
         return Score(sigmoid(logit), p, Grading(self.classes, self.knots).complexity(p, residual))
 
+    def lexical_score(self, scaled: Floats) -> Score:
+        """By the lexical features alone, whose logit was fitted as a probability of its own."""
+        p = sigmoid(float(self.pull(scaled).sum()) + float(self.lexical[-1]))
+        return Score(p, p, Grading(self.classes, self.knots).complexity(p, 0.0))
+
     def pull(self, scaled: Floats) -> Floats:
         """What each lexical feature adds to the lexical logit; positive speaks for reasoning."""
         return scaled * self.lexical[:-1]

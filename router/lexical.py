@@ -18,10 +18,12 @@ from router.lexicon import AUX_WORDS, CUES, WH_WORDS
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _NUMBER: Final = re.compile(r"\d+")
 _OPTION: Final = re.compile(r"[\n ][A-Ea-e1-5][.)] ")
-_MATH: Final = frozenset("=+*/^<>≤≥≠√∑∫∞≡∈∀∃→×÷°±$\\|")
-_CODE: Final = frozenset("{}[];`_")
-_QUESTION: Final = frozenset("?？؟;")
-_MONEY: Final = frozenset("$€£¥₹%₽")
+_MATH: Final = re.compile(r"[=+*/^<>≤≥≠√∑∫∞≡∈∀∃→×÷°±$\\|]")
+_CODE: Final = re.compile(r"[{}\[\];`_]")
+_QUESTION: Final = re.compile("[?？؟;]")
+_MONEY: Final = re.compile("[$€£¥₹%₽]")
+_CLAUSE: Final = re.compile("[,，、،;；]")
+_CAPITAL: Final = re.compile("[A-Z]")
 _EDGE_CHARS: Final = 70
 _EDGE_WORDS: Final = 12
 _EARLIER_CHARS: Final = 240
@@ -65,12 +67,15 @@ FEATURES: Final = (
 
 
 Phrases = tuple[tuple[str, int], ...]
+_NONE: Final[Phrases] = ()
 
 
-def _compile_cues() -> tuple[dict[str, int], Phrases, Phrases]:
-    """Whole words, ASCII phrases and all phrases, each with the index of its category.
+def _compile_cues() -> tuple[dict[str, int], dict[str, Phrases], Phrases, Phrases]:
+    """Each cue with the index of its category: whole words; phrases by their first word; the other phrases, first those
+    in ASCII, then all.
 
-    A phrase in a script that spaces its words begins where a word does.
+    A phrase in a script that spaces its words begins where a word does: it can only be in a text that has its first
+    word, and most texts have none of them.
     """
     words: dict[str, int] = {}
     phrases: dict[str, int] = {}
@@ -82,8 +87,15 @@ def _compile_cues() -> tuple[dict[str, int], Phrases, Phrases]:
                 words.setdefault(cue, index)
             else:
                 phrases.setdefault(f" {cue}", index)
-    ascii_phrases = tuple(item for item in phrases.items() if item[0].isascii())
-    return words, ascii_phrases, tuple(phrases.items())
+    opened: dict[str, Phrases] = {}
+    scanned: list[tuple[str, int]] = []
+    for phrase, index in phrases.items():
+        first = _WORD.match(phrase, 1) if phrase[0] == " " else None
+        if first is None or first.end() == len(phrase):
+            scanned.append((phrase, index))
+        else:
+            opened[first[0]] = (*opened.get(first[0], _NONE), (phrase, index))
+    return words, opened, tuple(item for item in scanned if item[0].isascii()), tuple(scanned)
 
 
 def _spaces_words(cue: str) -> bool:
@@ -94,7 +106,7 @@ def _spaces_words(cue: str) -> bool:
     return all(letter < "\u0700" or "\u1e00" <= letter < "\u2000" for letter in cue)
 
 
-_WORDS, _ASCII_PHRASES, _ALL_PHRASES = _compile_cues()
+_WORDS, _OPENED, _ASCII_SCANNED, _SCANNED = _compile_cues()
 
 
 def features(ask: Ask) -> NDArray[np.float32]:
@@ -130,10 +142,10 @@ def _cues(lower: str, words: list[str]) -> tuple[list[int], list[bool], list[boo
             whole[index] += 1
             head[index] = head[index] or position < _EDGE_WORDS
             tail[index] = tail[index] or position >= last
-    phrases = _ASCII_PHRASES if lower.isascii() else _ALL_PHRASES
     spaced = f" {lower}".replace("\n", " ")
     end = len(spaced) - _EDGE_CHARS
-    for phrase, index in phrases:
+    opened = [phrase for word in _OPENED.keys() & words for phrase in _OPENED[word]]
+    for phrase, index in (*opened, *(_ASCII_SCANNED if lower.isascii() else _SCANNED)):
         start = spaced.find(phrase)
         if start >= 0:
             whole[index] += 1
@@ -148,7 +160,9 @@ def _surface(ask: Ask, text: str, lower: str, words: list[str]) -> list[float]:
     letters = sum(map(len, words))
     first = words[0] if words else ""
     stripped = text.rstrip()
-    foreign = 0 if text.isascii() else sum(letter >= "\u0370" for letter in text)
+    is_ascii = text.isascii()
+    foreign = 0 if is_ascii else sum(letter >= "\u0370" for letter in text)
+    capitals = len(_CAPITAL.findall(text)) if is_ascii else sum(map(str.isupper, text))
     earlier = _earlier(ask.earlier)
     return [
         math.log1p(len(ask.text)) / 4,
@@ -157,19 +171,19 @@ def _surface(ask: Ask, text: str, lower: str, words: list[str]) -> list[float]:
         sum(map(len, numbers)) / size * 4,
         math.log1p(len(numbers)),
         math.log1p(max(map(len, numbers), default=0)),
-        math.log1p(sum(text.count(mark) for mark in _QUESTION)),
-        float(stripped[-1:] in _QUESTION and bool(stripped)),
+        math.log1p(len(_QUESTION.findall(text))),
+        float(bool(stripped) and _QUESTION.fullmatch(stripped[-1]) is not None),
         float(first in WH_WORDS),
         float(first in AUX_WORDS),
         math.log1p(text.count("\n")) / 2,
-        math.log1p(sum(text.count(mark) for mark in _CODE)) / 2,
-        math.log1p(sum(text.count(mark) for mark in _MATH)) / 2,
+        math.log1p(len(_CODE.findall(text))) / 2,
+        math.log1p(len(_MATH.findall(text))) / 2,
         math.log1p(len(_OPTION.findall(text))),
-        math.log1p(sum(text.count(mark) for mark in _MONEY)),
+        math.log1p(len(_MONEY.findall(text))),
         float('"' in text or "“" in text or "「" in text or ":" in text or "：" in text),
-        sum(map(str.isupper, text)) / size * 4,
+        capitals / size * 4,
         foreign / size * 2,
-        math.log1p(sum(text.count(mark) for mark in ",，、،;；")) / 2,
+        math.log1p(len(_CLAUSE.findall(text))) / 2,
         float(bool(ask.earlier)),
         float(bool(ask.earlier) and len(words) <= 6 and len(lower) < 48),
         *earlier,

@@ -42,16 +42,17 @@ def load(
     routes: Sequence[UserRoute] = (),
     head: Path | None = None,
     encoder: Path | None = None,
+    folder: Path | None = None,
     models: Models | None = None,
 ) -> Classifier:
     """The classifier. Raises RouterUnavailable when a file is absent or is not the one it was trained with.
 
     `max_missed`: share of reasoning asks that may be missed, instead of `threshold`; `target_share`: share of asks to
     go to reasoning, instead of both; each 0..1. `head`: a retrained head. `encoder`: a sentence-transformers folder,
-    for which `head` must have been fitted. `models`: loaded before, to be used in place of these two. Raises ValueError
-    on user routes that cannot match.
+    for which `head` must have been fitted. `folder`: a fine-tuned router's files instead of the shipped ones. `models`:
+    loaded before, to be used in place of these three. Raises ValueError on user routes that cannot match.
     """
-    models = models or load_models(head=head, encoder=encoder)
+    models = models or load_models(head=head, encoder=encoder, folder=folder)
     if max_missed is not None:
         threshold = models.head.threshold_for_missed(max_missed)
     if target_share is not None:
@@ -60,24 +61,27 @@ def load(
     return Classifier(models, mode=mode, threshold=threshold, cache_size=cache_size, routes=fitted)
 
 
-def load_models(*, head: Path | None = None, encoder: Path | None = None, any_head: bool = False) -> Models:
-    """Encoder, head, cheap tier and tokeniser, each checked against the sums that the shipped card names.
+def load_models(
+    *, head: Path | None = None, encoder: Path | None = None, folder: Path | None = None, any_head: bool = False
+) -> Models:
+    """Encoder, head, cheap tier and tokeniser, each checked against the sums that the card beside them names.
 
     `any_head`: for a refit, which makes the head that fits a new encoder.
     """
-    card = read_head(ASSETS / "head.npz").card
+    files = folder or ASSETS
+    card = read_head(files / "head.npz").card
     sums = card["sha256"]
     for name in ("encoder.onnx", "tokenizer.json", "cheap.npz"):
-        _verify(ASSETS / name, sums[name])
-    ids = TextIds(ASSETS / "tokenizer.json")
-    chosen = read_head(head or ASSETS / "head.npz")
+        _verify(files / name, sums[name])
+    ids = TextIds(files / "tokenizer.json")
+    chosen = read_head(head or files / "head.npz")
     if chosen.card.get("features") != list(FEATURES):
-        raise RouterUnavailable("the router's head fits other features: python -m router refit")
-    made: Encoder = OnnxEncoder(ASSETS / "encoder.onnx", ids) if encoder is None else _own_encoder(encoder)
+        raise RouterUnavailable("the router's head fits other features: thinkgate router refit")
+    made: Encoder = OnnxEncoder(files / "encoder.onnx", ids) if encoder is None else _own_encoder(encoder)
     inputs = 3 * made.sentence + len(FEATURES)
     if chosen.hidden.shape[0] != inputs and not any_head:
-        raise RouterUnavailable("the router's head fits another encoder: python -m router refit --encoder DIR")
-    return Models(made, chosen, Cheap.read(ASSETS / "cheap.npz"), ids)
+        raise RouterUnavailable("the router's head fits another encoder: thinkgate router refit --encoder DIR")
+    return Models(made, chosen, Cheap.read(files / "cheap.npz"), ids)
 
 
 def load_exemplars() -> list[Exemplar]:

@@ -18,6 +18,7 @@ _RELEASE_FLOOR: Final = 0.2
 """A follow-up under this probability is plainly simple, and nothing of the past holds it up."""
 _SHORT: Final = 60
 """Characters up to which a turn can be a follow-up that leans on its past; a longer one states its own topic."""
+HELD_UP: Final = "a follow-up to a turn that needed reasoning"
 _PRIOR: Final = 0.5
 """Most that a system prompt may move the logit, either way."""
 _UNKNOWN_LOGIT: Final = 1.0
@@ -56,7 +57,7 @@ def move(p: float, *, before: float | None, system: str, text: str) -> Moved:
         reasons.append("the system prompt speaks for reasoning" if shift > 0 else "the system prompt speaks for less")
     if before is not None and moved >= _RELEASE_FLOOR and before * RELEASE > moved:
         moved = before * RELEASE
-        reasons.append("a follow-up to a turn that needed reasoning")
+        reasons.append(HELD_UP)
     return Moved(moved, tuple(reasons))
 
 

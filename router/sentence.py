@@ -1,7 +1,7 @@
 """The other backend: any sentence-transformers model as the encoder, torch and all.
 
 For a model of the operator's own, or to hold the shipped int8 file against the float32 weights it came from. Needs the
-extra `train`; nothing else in the service imports it. A head fits one encoder: `python -m router refit` makes one.
+extra `train`; nothing else in the service imports it. A head fits one encoder: `thinkgate router refit` makes one.
 """
 
 from pathlib import Path
@@ -38,8 +38,9 @@ class SentenceEncoder:
         self._cache: LRU[Vector] = LRU(cache_size)
         self.sentence = len(self.encode("How wide are you?")) // 2
 
-    def encode(self, text: str) -> Vector:
-        """The encoding of a text. The model's own tokeniser cuts a clipped text at its end, not in its middle."""
+    def encode(self, text: str, ids: list[int] | None = None) -> Vector:
+        """The encoding of a text. The model's own tokeniser cuts a clipped text at its end, not in its middle; the
+        shipped one's `ids` mean nothing to it."""
         text = clip_text(text)
         key = self._cache.key(text)
         known = self._cache.get(key)

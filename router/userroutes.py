@@ -142,4 +142,4 @@ def _pattern(route: UserRoute) -> re.Pattern[str]:
 
 def _decision(route: UserRoute, why: str) -> Decision:
     hard = route.route is Route.REASONING
-    return Decision(route.route, 0.6 if hard else 0.15, 1.0, float(hard), Tier.RULE, (why,), route.target)
+    return Decision(route.route, 0.6 if hard else 0.15, 1.0, float(hard), Tier.RULE, (why,), route.target, route.name)

@@ -52,11 +52,12 @@ class ChatRoute:
         try:
             if scope["method"] != "POST":
                 raise method_not_allowed(scope["method"], scope["path"], "POST")
+            caller = self._service.gate.admit(headers)
             limit = Limit(None, internal_error())
             with closing.running(limit):
                 async with limit:
-                    query = await self._query(headers, identity, receive)
-                    course = await self._service.chart(query)
+                    query = await self._query(caller, headers, identity, receive)
+                    course = await self._service.chart(query, caller.home)
         except ClientGone:
             return
         except ApiError as error:
@@ -76,9 +77,8 @@ class ChatRoute:
             course.pool.crew.guests -= 1
             sink.close()
 
-    async def _query(self, headers: dict[str, str], identity: str, receive: Receive) -> Query:
+    async def _query(self, caller: Caller, headers: dict[str, str], identity: str, receive: Receive) -> Query:
         service = self._service
-        caller = service.gate.admit(headers)
         patience = service.config.server.body_timeout
         raw = await read_body(receive, headers, limit=service.body_limit, patience=patience)
         return read_chat(

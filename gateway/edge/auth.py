@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from gateway.config import ApiKey, ReasoningOutput
 from gateway.edge.errors import forbidden, unauthorized
 from gateway.edge.keys import KeyRing, read_bearer
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A key's default route, and the pool that serves it if not the route's own."""
+
+    route: Literal["standard", "reasoning"]
+    pool: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +26,8 @@ class Caller:
     alias: str
     is_admin: bool
     reasoning_output: ReasoningOutput | None = None
+    home: Home | None = None
+    """Where its requests to a routed name go; None leaves that to the classifier."""
 
 
 ANYONE = Caller("anyone", is_admin=True)
@@ -37,7 +48,8 @@ class Gate:
         key = self._ring.find(presented)
         if key is None:
             raise unauthorized("This API key is not known here.")
-        return Caller(key.alias, key.admin, key.reasoning_output)
+        home = Home(key.route, key.pool) if key.route is not None else None
+        return Caller(key.alias, key.admin, key.reasoning_output, home)
 
     def admit_admin(self, headers: Mapping[str, str]) -> Caller:
         """The caller, if it may administer. Raises ApiError (401, 403)."""

@@ -99,6 +99,12 @@ def shutting_down() -> ApiError:
     return ApiError(503, "The gateway is shutting down.", "server_error", code=SHUTTING_DOWN, headers=headers)
 
 
+def explaining_busy() -> ApiError:
+    """More explanations are asked for than one thread should owe."""
+    message = "Too many explanations are asked for at once."
+    return ApiError(503, message, "server_error", code="explaining_busy", headers={"retry-after": "1"})
+
+
 def internal_error() -> ApiError:
     return ApiError(500, "thinkgate failed to handle this request.", "server_error", code="internal_error")
 

@@ -130,13 +130,13 @@ class Metrics:
         )
         self.router_fallbacks = Counter(
             "thinkgate_router_fallbacks_total",
-            "Verdicts the cheap tier gave for an encoder that was late, too busy or failing.",
+            "Verdicts by less than was due, by why: the encoder was `late`, `busy` or `failed`; a `crowd` at the door.",
             ["why"],
             registry=registry,
         )
         self.router_shadowed = Counter(
             "thinkgate_router_shadow_total",
-            "Verdicts of the shadow model by whether they agree with those in force.",
+            "Verdicts of the shadow model by whether they agree with those in force; `skipped` where it was behind.",
             ["agrees"],
             registry=registry,
         )

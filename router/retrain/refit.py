@@ -70,10 +70,14 @@ def refit(models: Models, rows: Sequence[LogRow]) -> Head:
     return head
 
 
-def check_guard(models: Models, head: Head) -> tuple[float, float]:
-    """Accuracy of the old head and the new on the guard set. Raises Refused when it falls by more than a point."""
+def check_guard(models: Models, new_one: Head | Models) -> tuple[float, float]:
+    """Accuracy of the old models and the new (or of a new head) on the guard set.
+
+    Raises Refused when it falls by more than a point.
+    """
     rows = guard_rows()
-    old, new = (evaluate(replace(models, head=one), rows)["accuracy"] for one in (models.head, head))
+    candidate = replace(models, head=new_one) if isinstance(new_one, Head) else new_one
+    old, new = (evaluate(one, rows)["accuracy"] for one in (models, candidate))
     if new < old - GUARD_FALL:
         raise Refused(f"the guard set falls from {old:.3f} to {new:.3f}: the log is one-sided, or its labels are wrong")
     return old, new

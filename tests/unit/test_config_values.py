@@ -198,7 +198,14 @@ def test_shown_without_secrets_and_with_defaults() -> None:
     keys = f"keys: [{{alias: team, hash: {hash_key('x')}}}]\n"
     shown = redacted(read(POOL + "    api_key: s3cret\n" + keys))
     assert shown["pools"]["reasoning"]["api_key"] == "[redacted]"
-    assert shown["keys"][0] == {"alias": "team", "hash": "[redacted]", "admin": False, "reasoning_output": None}
+    assert shown["keys"][0] == {
+        "alias": "team",
+        "hash": "[redacted]",
+        "admin": False,
+        "reasoning_output": None,
+        "route": None,
+        "pool": None,
+    }
     assert shown["server"]["port"] == 8080
     assert redacted(read(POOL))["pools"]["reasoning"]["api_key"] is None
 

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ class Counting:
     def __init__(self) -> None:
         self.calls = 0
 
-    def encode(self, text: str) -> NDArray[np.float32]:
+    def encode(self, text: str, ids: list[int] | None = None) -> NDArray[np.float32]:
         self.calls += 1
         vector = np.zeros(DIMENSION, dtype=np.float32)
         vector[len(text) % DIMENSION] = 1.0
@@ -171,3 +172,43 @@ def test_lru_keys_frame_their_texts() -> None:
     assert lru.key("ab", "c") != lru.key("a", "bc")
     assert lru.key("a") != LRU[int](1).key("a")
     assert len(lru.key("\ud800")) == 16
+
+
+UNSURE = Ask("Is 3599 the product of two primes, and if it is, of which ones? Say how you know.", "Let us do numbers.")
+
+
+@pytest.mark.parametrize("ask", [UNSURE, Ask("go on", UNSURE.text), Ask("and 3601?", UNSURE.text)])
+def test_going_on_from_a_glance_reaches_the_same_verdict(models: Models, ask: Ask) -> None:
+    fresh = Classifier(models, mode=Mode.ACCURATE, cache_size=0)
+    seen = fresh.glance(ask)
+    assert seen.working is not None
+    assert fresh.decide(ask, seen) == fresh.decide(ask)
+
+
+def test_a_turn_is_tokenised_once(models: Models, trained: tuple[Head, Cheap, TextIds]) -> None:
+    class CountingIds(TextIds):
+        seen: ClassVar[list[str]] = []
+
+        def __call__(self, text: str) -> list[int]:
+            self.seen.append(text)
+            return super().__call__(text)
+
+    ids = CountingIds(ASSETS / "tokenizer.json")
+    counted = Classifier(replace(models, ids=ids), mode=Mode.ACCURATE, cache_size=0)
+    counted.decide(UNSURE, counted.glance(UNSURE))
+    assert ids.seen.count(UNSURE.text) == 1
+
+
+def test_skimming_follows_rules_memory_and_the_threshold(models: Models, encoder: Counting) -> None:
+    skimming = Classifier(models)
+    assert skimming.skim(Ask("thanks!")).tier is Tier.RULE
+    skimmed = skimming.skim(UNSURE)
+    assert (skimmed.tier, encoder.calls) == (Tier.LEXICAL, 0)
+    assert skimmed.confidence == max(skimmed.p_reasoning, 1 - skimmed.p_reasoning)
+    go = skimming.skim(Ask("yes", UNSURE.text))
+    assert go.reasons[0] == "a go-ahead, judged by the turn before it"
+    strict = Classifier(models, threshold=min(skimmed.p_reasoning + 0.01, 1.0))
+    assert strict.skim(UNSURE).route is Route.STANDARD
+    decided = skimming.decide(UNSURE)
+    assert skimming.skim(UNSURE) == decided, "what is remembered is better than what is skimmed"
+    assert skimming.skim(Ask("Prove by induction that n^2 > n.")).route is Route.REASONING

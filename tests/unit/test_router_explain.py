@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from router import Ask, Explainer, load, load_exemplars
+from router import Ask, Explainer, Tier, load, load_exemplars
+from router.explaining import Effect
+from router.policy import RELEASE
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +36,35 @@ def test_says_everything(explainer: Explainer) -> None:
 def test_history_is_told_apart(explainer: Explainer) -> None:
     alone = explainer.explain(Ask("and for three?"))
     after = explainer.explain(Ask("and for three?", "Prove that two odd numbers have an even sum."))
-    assert alone.p_without_history == pytest.approx(after.p_without_history)
-    assert alone.p_calibrated == pytest.approx(alone.p_without_history)
+    assert alone.history.p_without == pytest.approx(after.history.p_without) == pytest.approx(alone.p_calibrated)
+    assert (alone.history.effect, alone.history.p_before) == (Effect.NONE, None)
+    assert after.history.p_before == pytest.approx(
+        explainer.explain(Ask("Prove that two odd numbers have an even sum.")).decision.p_reasoning
+    )
+
+
+def test_a_hard_turn_holds_a_short_follow_up_up(explainer: Explainer) -> None:
+    hard = "Prove by induction that the sum of the first n odd numbers is n^2, for every positive n."
+    found = [explainer.explain(Ask(text, hard)) for text in ("and in general?", "why so?", "and for cubes?", "is it?")]
+    assert {one.history.effect for one in found} <= {Effect.READ, Effect.HELD_UP}
+    for one in found:
+        held = one.history.effect is Effect.HELD_UP
+        assert held is ("a follow-up to a turn that needed reasoning" in one.decision.reasons)
+        if held:
+            assert one.history.p_before is not None
+            assert one.decision.p_reasoning == pytest.approx(one.history.p_before * RELEASE)
+
+
+def test_a_go_ahead_is_explained_by_what_it_approves(explainer: Explainer) -> None:
+    hard = "Prove by induction that the sum of the first n odd numbers is n^2, for every positive n."
+    go, itself = explainer.explain(Ask("yes", hard)), explainer.explain(Ask(hard))
+    assert (go.history.effect, go.history.p_before) == (Effect.GO_AHEAD, itself.decision.p_reasoning)
+    assert (go.p_raw, go.p_calibrated, go.exemplars) == (itself.p_raw, itself.p_calibrated, itself.exemplars)
+
+
+def test_thanks_after_a_hard_turn_owe_history_nothing(explainer: Explainer) -> None:
+    found = explainer.explain(Ask("thanks!", "Prove that two odd numbers have an even sum."))
+    assert (found.decision.tier, found.history.effect) == (Tier.RULE, Effect.NONE)
 
 
 @pytest.mark.parametrize("text", ["", "x" * 50_000, "\x00\x01", "👍"])
