@@ -191,7 +191,7 @@ class Reloader:
         """Other settings over the same workers, as far as they stay. Whom the pool's name leads to stays as well."""
         named = self._running_watches.named(before)
         pool.succeed(before)
-        self._running_watches.start(pool)
+        self._running_watches.renew(pool)
         left = set(change.left) - named if pool.config.discover is not None else {*change.left, *named}
         turn_over(pool, change.came, sorted(left - set(pool.config.workers)))
 
