@@ -1,7 +1,7 @@
 """The watches beside each pool: health, departures, pace, names. Started and stopped pool by pool.
 
-One set of tasks a crew, in the task group of the app. When a pool's settings change its watches go on with the new ones:
-a canary that is under way while kernels are compiled is not begun anew because somebody changed a timeout.
+One set of tasks a crew, in the task group of the app. When a pool's settings change its watches go on with the new
+ones: a canary that is under way while kernels are compiled is not begun anew because somebody changed a timeout.
 """
 
 from __future__ import annotations

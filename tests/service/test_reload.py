@@ -246,6 +246,19 @@ class TestBadFiles:
         assert_complete(await live.tell("rest", "the-rest"), "the-rest")
         await live.until_logged("server.drain")
 
+    @pytest.mark.embedded
+    async def test_another_embedded_pool_has_the_engine_that_runs(self, gateway: Callable[..., Gateway]) -> None:
+        pytest.importorskip("xllamacpp")
+        inside = {"model": "small", "engine": "embedded", "format": "think", "thinking": {"enabled": False}}
+        settings: dict[str, Any] = {"keys": KEYS, "pools": {"one": inside}}
+        live = Live(gateway(settings).wait_workers(1), settings)
+        changed = live.edited()
+        changed["pools"]["two"] = {**inside, "model": "small-too"}
+        await live.reload(changed)
+        await live.served.wait_metric("thinkgate_worker_ready", {"pool": "two"}, lambda value: value == 1)
+        said = {"model": "small-too", "max_tokens": 3, "messages": [{"role": "user", "content": "Hi"}]}
+        assert (await live.call("POST", "/v1/chat/completions", json=said, headers=USER)).status_code == 200
+
     async def test_the_first_embedded_pool_is_refused(self, live: Live) -> None:
         changed = live.edited()
         changed["pools"]["inside"] = {"model": "small", "engine": "embedded", "format": "think"}
@@ -508,7 +521,8 @@ class TestManyInARow:
         assert {pool for pool, _ in series} == {None, "one", "two"}
         await to_and_fro(15)
         after = await steady(16)
-        models["m-new"][0].pardon("cut-request")  # a canary that was under way when its pool was gone
+        brief = models["m-new"][0]  # a poll may have been under way when its pool was gone
+        brief.violations[:] = [said for said in brief.violations if not said.startswith("cut-request:")]
         assert after[0] <= files + 4, "connections of the last requests may lie idle"
         assert after[1] <= threads + 2, "asyncio's own threads for files come as they are needed"
         assert after[2] == series
