@@ -105,12 +105,13 @@ def models(host: Host) -> Iterator[dict[str, list[VllmDouble]]]:
 
 
 @pytest.fixture
-def live(gateway: Callable[..., Gateway], models: dict[str, list[VllmDouble]]) -> Live:
-    """One worker of each of two models."""
+def live(gateway: Callable[..., Gateway], models: dict[str, list[VllmDouble]]) -> Iterator[Live]:
+    """One worker of each of two models. Ends with its test: so many at once would only poll."""
     pools = {"one": pool(models["m-one"][0]), "two": pool(models["m-two"][0])}
     settings = config(pools, keys=KEYS, logs={"level": "info"})
     served = gateway(settings).wait_workers(2)
-    return Live(served, settings)
+    yield Live(served, settings)
+    served.stop()
 
 
 class TestWaysToAsk:
