@@ -65,7 +65,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 async def test_thirty_reloads_leave_no_task_behind(house: House) -> None:
     """Of the house itself: one reload for each kind of change, to and fro."""
     await asyncio.sleep(0)
-    two = {**POOL, "model": "n", "discover": None}
+    two = {**POOL, "model": "leaver", "discover": None}
 
     def tasks() -> Counter[str]:
         names = [name for task in asyncio.all_tasks() if (name := getattr(task.get_coro(), "__qualname__", ""))]
@@ -82,8 +82,9 @@ async def test_thirty_reloads_leave_no_task_behind(house: House) -> None:
     await until(lambda: not house.app.service.retired)
     await until(lambda: tasks() == before)
     gc.collect()
-    alive = [one for one in gc.get_objects() if isinstance(one, Pool)]
-    assert len(alive) <= 3, "this one, and those that the watches were started with"
+    alive = [one for one in gc.get_objects() if isinstance(one, Pool) and one.crew is house.pool.crew]
+    assert len(alive) <= 2, "this one, and the one that its pace is watched by"
+    assert not [one for one in gc.get_objects() if isinstance(one, Pool) and one.config.model == "leaver"]
     assert b'pool="two"' not in house.app.service.metrics.render()
 
 
