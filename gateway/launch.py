@@ -85,10 +85,13 @@ class Launcher:
         return stay
 
     def _may_stay(self, worker: Worker) -> bool:
-        """What has begun on a worker that drains may finish there, where its prefix is."""
-        return self._pool.is_open(worker) or (
-            worker.state is State.DRAINING and bool(worker.in_flight or worker.leaving)
-        )
+        """What has begun on a worker that drains may finish there, where its prefix is; and where nobody else is ready,
+        on one that has gone since the leg before: nobody stops an engine in that instant, and if so, it is told."""
+        if worker.state is State.DRAINING and (worker.in_flight or worker.leaving):
+            return True
+        if worker.state in {State.DRAINING, State.GONE}:
+            return not self._pool.has_other((), urgent=True)
+        return self._pool.is_open(worker)
 
     async def _ask(self, worker: Worker, call: Call, kind: str, hand_off: HandOff | None) -> Leg:
         entry = self._entry

@@ -116,12 +116,17 @@ class Reloader:
             return report
 
     async def _tend(self) -> None:
-        """What there is to do when nobody asks."""
-        for pool in self._service.registry.pools.values():
-            look(pool)
-        for pool in [pool for pool in self._service.retired if is_over(pool)]:
-            self._close(pool)
-        if self._source.file is not None and await asyncio.to_thread(self._source.has_changed):
+        """What there is to do when nobody asks. What nobody has thought of must not end the gateway."""
+        try:
+            for pool in self._service.registry.pools.values():
+                look(pool)
+            for pool in [pool for pool in self._service.retired if is_over(pool)]:
+                self._close(pool)
+            has_changed = self._source.file is not None and await asyncio.to_thread(self._source.has_changed)
+        except Exception:
+            log.exception("what drains, or the file, cannot be looked at")
+            return
+        if has_changed:
             await self._try(By.FILE)
 
     async def _try(self, by: By) -> None:
@@ -191,7 +196,7 @@ class Reloader:
         """Other settings over the same workers, as far as they stay. Whom the pool's name leads to stays as well."""
         named = self._running_watches.named(before)
         pool.succeed(before)
-        self._running_watches.start(pool)
+        self._running_watches.renew(pool)
         left = set(change.left) - named if pool.config.discover is not None else {*change.left, *named}
         turn_over(pool, change.came, sorted(left - set(pool.config.workers)))
 

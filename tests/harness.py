@@ -44,9 +44,13 @@ class Metrics:
 class Gateway:
     """`with Gateway(config, folder) as gateway:` — or let the `gateway` fixture do it."""
 
-    def __init__(self, config: dict[str, Any] | str, folder: Path, *, env: dict[str, str] | None = None) -> None:
-        self._file = folder / f"thinkgate-{len(list(folder.iterdir()))}.yaml"
-        self._file.write_text(config if isinstance(config, str) else yaml.safe_dump(config, sort_keys=False))
+    def __init__(self, config: dict[str, Any] | str | None, folder: Path, *, env: dict[str, str] | None = None) -> None:
+        """`config`: None for a gateway without a file."""
+        self.file = folder / f"thinkgate-{len(list(folder.iterdir()))}.yaml"
+        self._arguments: list[str] = []
+        if config is not None:
+            self.file.write_text(config if isinstance(config, str) else yaml.safe_dump(config, sort_keys=False))
+            self._arguments = ["--config", str(self.file)]
         self._env = env
         self._out: list[str] = []
         self._err: list[str] = []
@@ -70,7 +74,7 @@ class Gateway:
         return httpx.URL(self.url).port or 0
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(self._file), "--port", "0"]
+        command = [sys.executable, "-m", "gateway.cli", "serve", *self._arguments, "--port", "0"]
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env
         )
@@ -193,7 +197,7 @@ def gateways(folder: Path) -> Iterator[Callable[..., Gateway]]:
     """A factory whose gateways all end, and are all checked, when the caller is done."""
     started: list[Gateway] = []
 
-    def start(config: dict[str, Any] | str, **more: Any) -> Gateway:
+    def start(config: dict[str, Any] | str | None, **more: Any) -> Gateway:
         one = Gateway(config, folder, **more)
         one.start()
         started.append(one)

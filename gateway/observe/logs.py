@@ -15,7 +15,7 @@ from gateway.config import LogFormat, Logs
 
 
 def configure_logs(settings: Logs) -> None:
-    """Once a process, before anything logs."""
+    """Before anything logs, and again when the settings have changed."""
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,

@@ -45,6 +45,10 @@ class DepartureWatch:
         self._on_end = on_end
         self._client = asking_client(pool.config, pool.headers)
 
+    def renew(self, pool: Pool) -> None:
+        """The same workers under other settings; the key they want is the one that was."""
+        self._pool = pool
+
     async def run(self) -> None:
         """Until cancelled."""
         looks: dict[Worker, asyncio.Task[None]] = {}

@@ -42,11 +42,15 @@ class HealthWatch:
     """Keeps the states and the loads of one pool's workers."""
 
     def __init__(self, pool: Pool) -> None:
+        self._client = asking_client(pool.config, pool.headers)
+        self.renew(pool)
+
+    def renew(self, pool: Pool) -> None:
+        """The same workers under other settings; the key they want is the one that was."""
         self._pool = pool
         self._health = pool.config.health
         told = self._health.canary
         self._has_canary = pool.config.engine is not EngineKind.OPENAI if told is None else told
-        self._client = asking_client(pool.config, pool.headers)
 
     async def run(self) -> None:
         """Poll until cancelled."""

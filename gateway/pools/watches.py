@@ -1,13 +1,14 @@
 """The watches beside each pool: health, departures, pace, names. Started and stopped pool by pool.
 
-One set of tasks a crew, in the task group of the app. A pool with other settings gets watches with these settings;
-what they have learned of workers is the workers', so nothing is lost.
+One set of tasks a crew, in the task group of the app. When a pool's settings change its watches go on with the new
+ones: a canary that is under way while kernels are compiled is not begun anew because somebody changed a timeout.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from gateway.pools.crew import Crew
 from gateway.pools.departures import DepartureWatch
@@ -17,6 +18,20 @@ from gateway.pools.pace import PaceWatch
 from gateway.pools.pool import Pool
 from gateway.pools.role import Role
 from gateway.pools.worker import Worker
+
+
+@dataclass(slots=True)
+class _Watched:
+    """The watches of one crew. `asking` are the tasks that ask its workers."""
+
+    pool: Pool
+    health: HealthWatch
+    departures: DepartureWatch
+    asking: list[asyncio.Task[None]]
+    pace: asyncio.Task[None] | None
+    """None for those who stream nothing."""
+    membership: Membership | None = None
+    following: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
 
 class Watches:
@@ -34,84 +49,74 @@ class Watches:
         self._of: dict[Crew, _Watched] = {}
 
     def start(self, pool: Pool) -> None:
-        """Watch a pool and its parts; one of the same crew under other settings is watched no more."""
+        """Watch a pool, and its parts."""
         for part in pool.parts:
             self._start(part)
 
     def _start(self, pool: Pool) -> None:
-        watched = self._of.setdefault(pool.crew, _Watched(self._group))
-        watched.stop()
-        watched.run(HealthWatch(pool).run())
-        watched.run(DepartureWatch(pool, self._on_departure).run())
-        pool.departed.set()  # what a stopped watch was seeing off
-        if watched.pace is None and pool.role in {
-            Role.UNIFIED,
-            Role.DECODE,
-        }:  # it knows the pool's usual pace, and no settings
-            watched.pace = self._group.create_task(PaceWatch(pool, self._on_pace).run())
-        watched.follow(pool)
+        health, departures = HealthWatch(pool), DepartureWatch(pool, self._on_departure)
+        asking = [self._group.create_task(watch.run()) for watch in (health, departures)]
+        streams = pool.role in {Role.UNIFIED, Role.DECODE}
+        pace = self._group.create_task(PaceWatch(pool, self._on_pace).run()) if streams else None
+        self._of[pool.crew] = watched = _Watched(pool, health, departures, asking, pace)
+        self._follow(watched, {})
+
+    def renew(self, pool: Pool) -> None:
+        """Go on under these settings. Another key is presented by other clients only: those watches start anew."""
+        for part in pool.parts:
+            self._renew(part)
+
+    def _renew(self, pool: Pool) -> None:
+        watched = self._of[pool.crew]
+        if pool.headers != watched.pool.headers:
+            _cancel(watched.asking)
+            watched.health, watched.departures = HealthWatch(pool), DepartureWatch(pool, self._on_departure)
+            watched.asking = [self._group.create_task(watch.run()) for watch in (watched.health, watched.departures)]
+            pool.departed.set()  # what the watch before was seeing off
+        watched.pool = pool
+        watched.health.renew(pool)
+        watched.departures.renew(pool)
+        # Whoever another name led to is measured by this one.
+        self._follow(watched, watched.membership.missed if watched.membership is not None else {})
 
     def named(self, pool: Pool) -> frozenset[str]:
         """The addresses that a pool's name leads to, now or a moment ago."""
-        return self._of[pool.crew].named
+        membership = self._of[pool.crew].membership
+        return frozenset(membership.missed) if membership is not None else frozenset()
 
     def retire(self, pool: Pool) -> None:
-        """A pool that is given to no request any more: nobody new, no word on its pace; the rest until it is over."""
+        """One that is given to no request any more: nobody new, no word on its pace; the rest until it is stopped."""
         for part in pool.parts:
             watched = self._of[part.crew]
-            watched.stop_pace()
-            watched.stop_following()
+            if watched.pace is not None:
+                watched.pace.cancel()
+            _cancel(watched.following)
 
     def stop(self, pool: Pool) -> None:
         for part in pool.parts:
-            watched = self._of.pop(part.crew)
-            watched.stop()
-            watched.stop_pace()
+            self._stop(self._of.pop(part.crew))
 
     def stop_all(self) -> None:
         for watched in self._of.values():
-            watched.stop()
-            watched.stop_pace()
+            self._stop(watched)
         self._of.clear()
 
+    def _stop(self, watched: _Watched) -> None:
+        if watched.pace is not None:
+            watched.pace.cancel()
+        _cancel(watched.asking)
+        _cancel(watched.following)
 
-class _Watched:
-    """The tasks of one crew."""
+    def _follow(self, watched: _Watched, missed: dict[str, int]) -> None:
+        """Keep a pool to its name."""
+        _cancel(watched.following)
+        url = watched.pool.config.discover
+        watched.membership = None if url is None else Membership(watched.pool, url, missed=missed)
+        if watched.membership is not None:
+            watched.following.append(self._group.create_task(watched.membership.run()))
 
-    def __init__(self, group: asyncio.TaskGroup) -> None:
-        self._group = group
-        self._tasks: list[asyncio.Task[None]] = []
-        self._membership: Membership | None = None
-        self._following: asyncio.Task[None] | None = None
-        self.pace: asyncio.Task[None] | None = None
 
-    def run(self, watch: Coroutine[None, None, None]) -> None:
-        self._tasks.append(self._group.create_task(watch))
-
-    def follow(self, pool: Pool) -> None:
-        """Keep the pool to its name. Whoever another name led to is measured by this one; without any they leave."""
-        missed = self._membership.missed if self._membership is not None else {}
-        self._membership = None
-        if pool.config.discover is not None:
-            self._membership = Membership(pool, pool.config.discover, missed=missed)
-            self._following = self._group.create_task(self._membership.run())
-
-    @property
-    def named(self) -> frozenset[str]:
-        return frozenset(self._membership.missed) if self._membership is not None else frozenset()
-
-    def stop(self) -> None:
-        self.stop_following()
-        for task in self._tasks:
-            task.cancel()
-        self._tasks.clear()
-
-    def stop_following(self) -> None:
-        if self._following is not None:
-            self._following.cancel()
-            self._following = None
-
-    def stop_pace(self) -> None:
-        if self.pace is not None:
-            self.pace.cancel()
-            self.pace = None
+def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    tasks.clear()

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.ledger import Entry, Ledger, Outcome
 from gateway.observe.metrics import Metrics
 
-NAME = re.compile(r"^thinkgate_[a-z_]+(_total|_seconds|_ready|_in_flight|_ratio)$")
+NAME = re.compile(r"^thinkgate_[a-z_]+(_total|_seconds|_ready|_in_flight|_ratio|_successful)$")
 LABELS = {
     "pool",
     "action",
@@ -25,6 +25,8 @@ LABELS = {
     "verdict",
     "state",
     "status",
+    "why",
+    "agrees",
     "le",
 }
 
@@ -35,7 +37,7 @@ def filled() -> Metrics:
     for series in vars(metrics).values():
         names = getattr(series, "_labelnames", None)
         if names is not None:
-            child = series.labels(*("x" for _ in names))
+            child = series.labels(*("x" for _ in names)) if names else series
             (child.observe if hasattr(child, "observe") else child.inc)(1)
     return metrics
 
@@ -81,3 +83,17 @@ def test_nothing_of_a_request_becomes_a_label() -> None:
     ledger.begin(entry)
     ledger.close(entry, 1.0)
     assert b"canary" not in metrics.render()
+
+
+def test_what_is_forgotten_leaves_no_series_and_takes_no_others() -> None:
+    metrics = filled()
+    metrics.worker_ready.labels("x", "other").set(1)
+    metrics.rejections.labels("400").inc()
+    metrics.forget(pool="x", worker="x")
+    text = metrics.render().decode()
+    assert 'worker="x"' not in text
+    assert 'thinkgate_worker_ready{pool="x",worker="other"} 1.0' in text
+    metrics.forget(pool="x")
+    text = metrics.render().decode()
+    assert 'pool="' not in text
+    assert 'status="400"' in text
