@@ -13,6 +13,13 @@ from tests.doubles.sglang import SglangDouble
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 
+pytest.register_assert_rewrite(
+    "tests.doubles.pair.cluster",
+    "tests.service.pairing",
+    "tests.service.pair_contract",
+    "tests.service.pair_contract_faults",
+    "tests.service.pair_contract_fields",
+)
 BOUNDLESS: dict[str, Any] = {"thinking": {"max_cap": 1_000_000}, "context_window": 10_000_000}
 MODELS = ["v-model", "s-model", "l-model"]
 

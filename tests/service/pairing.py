@@ -12,6 +12,7 @@ import httpx
 
 from tests.doubles.pair.cluster import Cluster
 from tests.doubles.script import expected_answer, thought
+from tests.harness import Metrics
 from tests.service.talk import Stream, chat, post, stream
 
 OFFER: dict[str, Any] = {
@@ -147,3 +148,19 @@ def assert_answers(told: Stream, cluster: Cluster, body: dict[str, Any]) -> None
     assert told.errors == []
     assert text(told) == says(cluster.key(body))
     assert told.done
+
+
+async def handed(pair: Cluster, body: dict[str, Any], request_id: str) -> dict[str, Any]:
+    """A prefill leg done right, and the parameters it gave."""
+    response = await prefill(pair, prefill_body(body), request_id)
+    assert response.status_code == 200
+    return response.json()["kv_transfer_params"]
+
+
+async def decoded(pair: Cluster, body: dict[str, Any], params: dict[str, Any], request_id: str) -> Stream:
+    return await decode(pair, {**body, "kv_transfer_params": params}, request_id)
+
+
+async def metrics(worker: Any) -> Metrics:
+    async with httpx.AsyncClient() as client:
+        return Metrics((await client.get(f"{worker.url}/metrics")).text)

@@ -89,7 +89,7 @@ class Stream:
 async def stream(url: str, body: dict[str, Any], headers: dict[str, str] | None = None) -> Stream:
     """Send and read to the end."""
     async with (
-        httpx.AsyncClient(timeout=60) as client,
+        httpx.AsyncClient(timeout=60, verify=False) as client,
         client.stream("POST", f"{url}/v1/chat/completions", json=body, headers=headers) as response,
     ):
         told = Stream(response.status_code, response.headers)
@@ -106,7 +106,7 @@ async def post(
 ) -> httpx.Response:
     """Send a JSON body (or raw bytes), and return the whole answer."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx.AsyncClient(timeout=60, verify=False) as client:
         return await client.post(f"{url}{path}", content=content, headers={**JSON, **(headers or {})})
 
 

@@ -87,9 +87,14 @@ class Cluster:
     def _more(self, worker: Any) -> dict[str, Any]:
         if worker.role != "prefill":
             return {}
+        if self.handoff == "sglang":
+            return {"kv_host": worker.kv_host, "bootstrap_port": worker.bootstrap.port}
+        told: dict[str, Any] = {"kv_host": worker.kv_host}
         if self.handoff == "nixl-push":
-            return {"engine_id": worker.engines[0].id, "kv_host": worker.kv_host, "kv_port": worker.kv_port}
-        return {"bootstrap_port": worker.bootstrap.port} if worker.bootstrap else {}
+            told |= {"engine_id": worker.engines[0].id, "kv_port": worker.kv_port}
+        if worker.bootstrap is not None:
+            told["bootstrap_port"] = worker.bootstrap.port
+        return told
 
     def key(self, body: dict[str, Any], prompt: int | None = None) -> str:
         """The key with which a right hand-off answers this body (of a batch: its prompt with this number)."""
@@ -98,9 +103,10 @@ class Cluster:
         seen = tuple(self.fabric.mark(f"seen.{content_of(part)}") for part in raw_media(body))
         return self.fabric.voice(read_prompt(body, seen))
 
-    def legs(self, role: str) -> list[Exchange]:
-        """All generations that workers of this role were asked for."""
-        return [leg for worker in self.workers if worker.role == role for leg in worker.generations]
+    def legs(self, role: str, key: str = "") -> list[Exchange]:
+        """Generations that workers of this role were asked for: all, or those of this key."""
+        asked = [leg for worker in self.workers if worker.role == role for leg in worker.generations]
+        return [leg for leg in asked if not key or leg.key == key]
 
     # What a test does
 

@@ -45,6 +45,9 @@ IN_STREAM: Final[dict[str, dict[str, int]]] = {
 }
 """A fault as changes of the script: tokens of text before it strikes."""
 
+WAITS: Final = frozenset({"stall", "stall_after_delta", "slow_transfer"})
+"""Faults that last until a test lets go."""
+
 
 class Faults:
     """`Faults(DECODE, seed=7, status_500=0.05, pull_fails=0.05)`: rates between 0 and 1, together at most 1."""
@@ -58,6 +61,11 @@ class Faults:
         self.struck: Counter[str] = Counter()
         self._random = Random(seed)
         self._next: list[str] = []
+
+    @classmethod
+    def each(cls, known: frozenset[str], rate: float, seed: int = 0) -> Faults:
+        """Every fault that passes by itself, at one rate: for a storm."""
+        return cls(known, seed, **dict.fromkeys(sorted(known - WAITS), rate))
 
     def next(self, name: str, times: int = 1) -> None:
         """Strike the next so many legs with this."""

@@ -14,9 +14,10 @@ from tests.doubles.exchange import End, Exchange
 from tests.doubles.mind import Turn, turn_of_prompt
 from tests.doubles.pair.fabric import KVFabric, Member
 from tests.doubles.pair.faults import Faults, strike
-from tests.doubles.pair.prompt import SAME
+from tests.doubles.pair.prompt import SAME, read_prompt
 from tests.doubles.pair.rooms import Room, RoomTaken, Side
 from tests.doubles.request import choose_script
+from tests.doubles.script import Script
 from tests.doubles.server import Wire
 from tests.doubles.sglang import SglangDouble
 from tests.doubles.speech import DONE, Job, Usage
@@ -55,11 +56,17 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def is_batch(body: dict[str, Any]) -> bool:
+    """Several prompts, or a list of one."""
+    prompt = body.get("prompt")
+    return isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
+
+
 def prompts_of(body: dict[str, Any]) -> list[dict[str, Any]]:
     """The body once for each prompt of a batch, with its own host, port and room."""
-    prompt = body.get("prompt")
-    if not (isinstance(prompt, list) and prompt and not isinstance(prompt[0], int)):
+    if not is_batch(body):
         return [body]
+    prompt = body["prompt"]
     own = ["prompt", *(name for name in BOOTSTRAP if isinstance(body.get(name), list))]
     return [{**body, **{name: body[name][i] for name in own if i < len(body[name])}} for i in range(len(prompt))]
 
@@ -114,6 +121,7 @@ class SglangLeg(Member, SglangDouble):
     async def _speak(
         self, exchange: Exchange, wire: Wire, body: dict[str, Any], turn: Turn, voice: ChatVoice, *, split: bool
     ) -> None:
+        exchange.script = Script(key=read_prompt(prompts_of(body)[0]).key)
         fault = self.faults.draw()
         if await strike(fault, exchange, wire):
             return
@@ -189,10 +197,11 @@ class SglangLeg(Member, SglangDouble):
 
     async def _completions(self, exchange: Exchange, wire: Wire) -> None:
         said = json.loads(exchange.body)
-        if not isinstance(said, dict) or len(ones := prompts_of(said)) == 1:
+        if not isinstance(said, dict) or not is_batch(said):
             await super()._completions(exchange, wire)
             return
         body = self._read(exchange, chat=False)
+        ones = prompts_of(body)
         turn = turn_of_prompt(ones[0]["prompt"])
         voice = TextVoice(f"{next(self._names):032x}", self.model, ids=False, prompt=ones[0]["prompt"])
         await self._speak(exchange, wire, body, turn, voice, split=False)
@@ -200,7 +209,7 @@ class SglangLeg(Member, SglangDouble):
     def job(self, job: Job, body: dict[str, Any]) -> Job:
         """A plan for each prompt of a batch, in the voice that its room gave."""
         ones, keys = prompts_of(body), self.voices.pop(job.exchange, [])
-        if len(ones) > 1:
+        if is_batch(body):
             for one, key in zip(ones, keys, strict=True):
                 turn = turn_of_prompt(one["prompt"])
                 turn.recast = {**job.plan.turn.recast, "key": key}

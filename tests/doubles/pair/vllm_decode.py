@@ -18,6 +18,7 @@ from tests.doubles.pair.prompt import read_prompt
 from tests.doubles.pair.rooms import RoomTaken
 from tests.doubles.pair.vllm_prefill import EXPECTED, TIMEOUT, FakeVllmPrefill
 from tests.doubles.request import limit_of
+from tests.doubles.script import Script
 from tests.doubles.server import Wire
 from tests.doubles.vllm import VllmDouble
 from tests.doubles.voice_vllm import ChatVoice
@@ -107,6 +108,7 @@ class FakeVllmDecode(Member, VllmDouble):
     async def _speak(
         self, exchange: Exchange, wire: Wire, body: dict[str, Any], turn: Turn, voice: ChatVoice, *, split: bool
     ) -> None:
+        exchange.script = Script(key=read_prompt(body).key)
         fault = self.faults.draw()
         if await strike(fault, exchange, wire):
             return

@@ -15,6 +15,7 @@ from tests.doubles.pair.faults import PREFILL, Faults, strike
 from tests.doubles.pair.legs import check_encoded, check_prefill, samples
 from tests.doubles.pair.prompt import EMBEDS, content_of, parts_of, raw_media, read_prompt
 from tests.doubles.pair.rooms import RoomTaken
+from tests.doubles.script import Script
 from tests.doubles.server import Wire
 from tests.doubles.vllm import VllmDouble
 from tests.doubles.voice_vllm import ChatVoice
@@ -115,6 +116,7 @@ class FakeVllmPrefill(Member, VllmDouble):
     async def _speak(
         self, exchange: Exchange, wire: Wire, body: dict[str, Any], turn: Turn, voice: ChatVoice, *, split: bool
     ) -> None:
+        exchange.script = Script(key=read_prompt(body).key)
         fault = self.faults.draw()
         if await strike(fault, exchange, wire):
             return
