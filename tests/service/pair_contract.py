@@ -54,8 +54,7 @@ class Door:
 
     async def settled(self, *, leases: bool = True) -> None:
         """Nothing runs any more, nothing is left, nothing was done wrong."""
-        await self.cluster.settled(self.patience)
-        self.cluster.assert_clean(leases=leases)
+        await self.cluster.settled(self.patience, leases=leases)
 
     async def assert_right(self, body: dict[str, Any], think: int = 24) -> Stream:
         """The answer that only a right hand-off gives, once and well ended."""

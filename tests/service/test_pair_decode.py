@@ -43,7 +43,7 @@ class TestTheDecodeLeg:
     async def test_may_be_local_where_that_is_allowed(self, host: Host) -> None:
         with cluster(host, decode={"local": True}) as pair:
             assert text(await decode(pair, question(pair, "d2"), new_id())) == says("local.d2")
-            pair.assert_clean()
+            await pair.settled()
 
     async def test_used_twice_is_noise(self, pair: Cluster) -> None:
         body, request_id = question(pair, "d3"), new_id()
@@ -62,7 +62,7 @@ class TestTheDecodeLeg:
         assert text(await decoded(pair, body, params, request_id)) == says(pair.key(other))
         pair.pardon("used-twice")
         assert (await metrics(pair.decode)).value("vllm:nixl_num_failed_transfers_total") == 0
-        pair.assert_clean()
+        await pair.settled()
 
     async def test_foreign_params_are_named(self, pair: Cluster) -> None:
         mine, other = question(pair, "d5"), question(pair, "d5-other")
@@ -161,7 +161,7 @@ class TestTheDecodeLeg:
             params = await handed(pair, body, request_id)
             put_right = {**params, "remote_host": "127.0.0.1"}
             assert_answers(await decoded(pair, body, put_right, request_id), pair, body)
-            pair.assert_clean()
+            await pair.settled()
 
     @pytest.mark.parametrize("frees", [True, False])
     async def test_a_refused_leg_gives_the_blocks_back_on_a_new_engine(self, host: Host, frees: bool) -> None:
@@ -171,7 +171,7 @@ class TestTheDecodeLeg:
             told = await decoded(pair, {**body, "max_tokens": -1}, params, request_id)
             assert told.status == 400
             assert bool(pair.fabric.held) is not frees
-            pair.assert_clean()
+            await pair.settled()
 
     async def test_a_client_that_leaves_during_the_transfer_leaves_no_block(self, pair: Cluster) -> None:
         body, request_id = question(pair, "d15"), new_id()
@@ -180,8 +180,7 @@ class TestTheDecodeLeg:
         leg = asyncio.create_task(decoded(pair, body, params, request_id))
         await pair.decode.until(lambda: pair.decode.active, "a decode leg")
         leg.cancel()
-        await pair.settled()
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_does_all_that_one_worker_does(self, pair: Cluster) -> None:
         """Caps, token ids, continuation by ids in the same voice."""
@@ -197,4 +196,4 @@ class TestTheDecodeLeg:
         more = {**leg, "kv_transfer_params": params["kv_transfer_params"]}
         response = await post(pair.decode.url, more, "/v1/completions", {"x-request-id": request_id})
         assert response.status_code == 200
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from tests.service.pairing import (
     says,
     text,
 )
+from tests.unit.test_doubles_wire import events_of, recorded, shape
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ class TestARightSequence:
         with cluster(host, handoff) as pair:
             body = question(pair, "right")
             assert_answers(await RIGHT[handoff](pair, body), pair, body)
-            pair.assert_clean(leases=False)
+            await pair.settled(leases=False)
 
     async def test_is_keyed_by_the_prompt_and_by_the_fabric(self, host: Host, handoff: str) -> None:
         with cluster(host, handoff) as pair, cluster(host, handoff) as other:
@@ -54,7 +56,7 @@ class TestARightSequence:
             answers = await asyncio.gather(*(RIGHT[handoff](pair, body) for body in bodies))
             for body, told in zip(bodies, answers, strict=True):
                 assert_answers(told, pair, body)
-            pair.assert_clean(leases=False)
+            await pair.settled(leases=False)
 
 
 class TestThePrefillLeg:
@@ -92,16 +94,16 @@ class TestThePrefillLeg:
         told = await decoded(pair, body, params, request_id)
         assert text(told) == says("local.h4"), "as measured: recomputed, 200"
         pair.pardon("hand-off-expired")
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_a_client_that_leaves_during_it_leaves_no_block(self, pair: Cluster) -> None:
         pair.prefill.faults.next("stall")
         leg = asyncio.create_task(prefill(pair, prefill_body(question(pair, "h5")), new_id()))
         await pair.prefill.until(lambda: pair.prefill.active, "a prefill leg")
         leg.cancel()
-        await pair.settled()
+        await pair.idle()
         assert [one.end for one in pair.prefill.generations] == [End.ABORTED]
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     @pytest.mark.parametrize(
         ("changes", "code"),
@@ -134,7 +136,7 @@ class TestThePrefillLeg:
         assert "remote_block_ids" not in response.text
         pair.pardon("prefill-streamed")
         assert pair.fabric.held
-        pair.assert_clean()
+        await pair.settled()
 
     async def test_a_second_leg_with_the_same_id_is_named(self, pair: Cluster) -> None:
         for _ in range(2):
@@ -148,7 +150,7 @@ class TestThePrefillLeg:
             response = (await prefill(pair, body, new_id())).json()
             assert response["choices"][0]["finish_reason"] == ("length" if ignores else "stop")
             assert bool(response["kv_transfer_params"]) is ignores
-            pair.assert_clean()
+            await pair.settled()
 
     async def test_its_token_is_nobodys_answer(self, pair: Cluster) -> None:
         body = question(pair, "w4")
@@ -156,3 +158,28 @@ class TestThePrefillLeg:
         said = response["choices"][0]["message"]
         assert response["usage"]["completion_tokens"] <= 2
         assert (said["reasoning"] or "") not in says(pair.key(body))[0] or not said["reasoning"]
+
+
+@pytest.mark.shared
+class TestRecordedShapes:
+    """Against the bytes of a real NIXL pair."""
+
+    async def test_the_prefill_legs_answer(self, pair: Cluster, wire: Path) -> None:
+        _, theirs = recorded(wire / "vllm-0.32" / "pd_nixl_1_prefill_leg.txt")
+        ours = await prefill(pair, prefill_body(question(pair, "s1")), new_id())
+        assert shape(ours.json()) == shape(theirs)
+
+    async def test_the_answer_of_a_leg_that_handed_over_nothing(self, pair: Cluster, wire: Path) -> None:
+        _, theirs = recorded(wire / "vllm-0.32" / "pd_prefill_leg_stream.txt")
+        body = {**prefill_body(question(pair, "s2")), "stream": True, "stream_options": {"include_usage": True}}
+        ours = await prefill(pair, body, new_id())
+        assert [list(event) for event in events_of(ours.text)][-1] == list(theirs[-1])
+        assert "kv_transfer_params" not in ours.text
+        pair.prefill.violations.clear()
+
+    async def test_a_stream_whose_transfer_broke(self, pair: Cluster, wire: Path) -> None:
+        _, theirs = recorded(wire / "vllm-0.32" / "pd_decode_unreachable_stream.txt")
+        pair.decode.faults.next("pull_fails")
+        told = await RIGHT["nixl"](pair, question(pair, "s3"))
+        assert [shape(event) for event in told.events] == [shape(event) for event in theirs]
+        assert told.done

@@ -61,7 +61,7 @@ class TestPushesOfVllm:
             pair.advance(480)
             assert (await leg).status_code == 500
             assert pair.fabric.rooms.orphaned == 480
-            pair.assert_clean(leases=False)
+            await pair.settled(leases=False)
 
     async def test_a_leg_that_leaves_is_not_met_later(self, host: Host) -> None:
         with cluster(host, "nixl-push") as pair:
@@ -69,7 +69,7 @@ class TestPushesOfVllm:
             leg = asyncio.create_task(prefill(pair, prefill_body(body), request_id))
             await pair.prefill.until(lambda: pair.fabric.rooms.open, "a leg in a room")
             leg.cancel()
-            await pair.settled()
+            await pair.idle()
             engine = pair.prefill.engines[0]
             where = {
                 "remote_engine_id": engine.id,
@@ -82,7 +82,7 @@ class TestPushesOfVllm:
             await pair.decode.until(lambda: pair.fabric.rooms.open, "a leg in a room")
             pair.advance(480)
             assert [error["code"] for error in (await late).errors] == [500]
-            pair.assert_clean(leases=False)
+            await pair.settled(leases=False)
 
     @pytest.mark.parametrize("missing", ["remote_engine_id", "remote_host", "remote_port", "tp_size"])
     async def test_a_decode_leg_without_coordinates_hangs(self, host: Host, missing: str) -> None:
@@ -95,7 +95,7 @@ class TestPushesOfVllm:
             await pair.decode.until(lambda: pair.decode.violations, "a violation")
             pair.pardon("params-incomplete")
             leg.cancel()
-            await pair.settled()
+            await pair.idle()
 
     async def test_ranks_of_mooncake_are_engines(self, host: Host) -> None:
         with cluster(host, "mooncake", prefill={"dp": 2}) as pair:
@@ -124,7 +124,7 @@ class TestARoom:
         pair.advance(300)
         told = await leg
         assert told.status == 500 if role == "prefill" else [error["code"] for error in told.errors] == [500]
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     @pytest.mark.parametrize(
         ("changes", "code"),
@@ -144,7 +144,7 @@ class TestARoom:
         await pair.decode.until(lambda: any(one.startswith(code) for one in pair.decode.violations), code)
         for leg in legs:
             leg.cancel()
-        await pair.settled()
+        await pair.idle()
         pair.pardon(code)
         for worker in pair.workers:
             worker.violations.clear()
@@ -161,7 +161,7 @@ class TestARoom:
         told = await both(pair, again, again)
         assert [one.status for one in told] == [500, 500]
         assert len(pair.pardon("room-reused")) == 2
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_of_another_prefill_worker_meets_nobody(self, host: Host) -> None:
         with cluster(host, "sglang", prefills=2) as pair:
@@ -199,7 +199,7 @@ class TestARoom:
             for choice in json.loads(event)["choices"]:
                 said[choice["index"]] += choice["text"]
         assert [text.strip() for text in said.values()] == [expected_answer(pair.key(body, i), "") for i in said]
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_a_batch_with_one_room_is_named(self, pair: Cluster) -> None:
         body = {"model": pair.model, "prompt": ["#double key=b0#", "#double key=b1#"], "stream": True, **room_of(pair)}
@@ -238,7 +238,7 @@ class TestAnAbort:
         told = await leg
         assert (told.reasons, told.done) == (["abort"], True)
         assert pair.decode.aborts == [body["rid"]]
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_ends_a_generation(self, pair: Cluster) -> None:
         body = {**question(pair, "a2", think=100_000, delay_ms=1), **room_of(pair)}
@@ -248,7 +248,7 @@ class TestAnAbort:
         _, told = await legs
         assert told.reasons == ["abort"]
         assert pair.decode.generations[0].end is End.ABORTED
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_of_a_prefix_ends_others_and_is_named(self, pair: Cluster) -> None:
         legs = []
@@ -271,7 +271,7 @@ class TestFaults:
         pair.decode.faults.next("transfer_fails")
         told = await RIGHT["sglang"](pair, question(pair, "f1"))
         assert [error["code"] for error in told.errors] == [500]
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_a_bootstrap_that_fails_leaves_the_decode_leg_waiting(self, pair: Cluster) -> None:
         pair.prefill.faults.next("bootstrap_fails")
@@ -280,7 +280,7 @@ class TestFaults:
         await pair.prefill.until(lambda: pair.fabric.held, "blocks held")
         pair.advance(300)
         assert [error["code"] for error in (await leg).errors] == [500]
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_a_late_refusal_of_prefill_lets_decode_talk_noise(self, pair: Cluster) -> None:
         """sglang#30233: 200, and another text."""
@@ -289,4 +289,4 @@ class TestFaults:
         first, told = await both(pair, body, body)
         assert (first.status, told.status) == (400, 200)
         assert text(told) != says(pair.key(body))
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)

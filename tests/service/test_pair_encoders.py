@@ -72,7 +72,7 @@ class TestARightSequence:
         told = await decode(trio, {**leg, "kv_transfer_params": params}, request_id)
         assert_answers(told, trio, body)
         assert trio.key(body) != trio.key(question(trio, "e1", "dog", "cat")), "the order of pictures matters"
-        trio.assert_clean(leases=False)
+        await trio.settled(leases=False)
 
     async def test_what_it_gives_out_is_not_named_by_the_uuid(self, trio: Cluster) -> None:
         issued = (await encode(trio, "a", "b", "c")).json()["ec_transfer_params"]
@@ -137,7 +137,7 @@ class TestThePrefillLeg:
         await encode(trio, "bare")
         response = await prefill(trio, prefill_body(question(trio, "p2", "bare")), new_id())
         assert response.status_code == 200
-        trio.assert_clean()
+        await trio.settled()
 
     async def test_an_embedding_is_good_once(self, trio: Cluster) -> None:
         body = question(trio, "p3", "cat")
@@ -146,7 +146,7 @@ class TestThePrefillLeg:
         assert (await prefill(trio, leg, new_id())).status_code == 200
         assert (await prefill(trio, leg, new_id())).status_code == 500
         trio.pardon("embedding-lost")
-        trio.assert_clean()
+        await trio.settled()
 
     async def test_an_embedding_waits_not_for_ever(self, trio: Cluster) -> None:
         body = question(trio, "p4", "cat")

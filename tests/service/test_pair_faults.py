@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.doubles.pair.cluster import Cluster, cluster
-from tests.doubles.pair.faults import DECODE, Faults
+from tests.doubles.pair.faults import DECODE, WAITS, Faults
 from tests.doubles.server import Host
 from tests.service.pairing import (
     RIGHT,
@@ -43,13 +43,13 @@ class TestFaults:
             assert [error["code"] for error in told.errors] == ([] if local else [500])
             assert told.deltas[0]["role"] == "assistant", "the role came before the failure was known"
             assert (await metrics(pair.decode)).value("vllm:nixl_num_failed_transfers_total") == 1
-            pair.assert_clean(leases=False)
+            await pair.settled(leases=False)
 
     async def test_a_prefill_that_dies_after_its_answer_takes_the_kv_along(self, pair: Cluster) -> None:
         pair.prefill.faults.next("lost_after")
         told = await RIGHT["nixl"](pair, question(pair, "f2"))
         assert [error["code"] for error in told.errors] == [500]
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_a_restart_changes_the_engine(self, pair: Cluster) -> None:
         before = pair.prefill.engines[0].id
@@ -70,7 +70,7 @@ class TestFaults:
         )
         assert response.status_code == status
         assert ("retry-after" in response.headers) is (status != 500)
-        pair.assert_clean()
+        await pair.settled()
 
     @pytest.mark.parametrize(
         ("fault", "withheld"), [("no_params", None), ("empty_blocks", []), ("missing_key", "remote_host")]
@@ -82,15 +82,14 @@ class TestFaults:
             assert withheld not in params
         else:
             assert (params and params["remote_block_ids"]) == withheld
-        pair.assert_clean()
+        await pair.settled()
 
     @pytest.mark.parametrize("fault", ["truncated", "reset"])
     async def test_broken_answers(self, pair: Cluster, fault: str) -> None:
         pair.prefill.faults.next(fault)
         with pytest.raises(httpx.TransportError):
             await handed(pair, question(pair, "f6"), new_id())
-        await pair.settled()
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     @pytest.mark.parametrize(("fault", "texts"), [("dies_before_delta", 0), ("dies_after_delta", 3)])
     async def test_a_decode_that_dies(self, pair: Cluster, fault: str, texts: int) -> None:
@@ -102,11 +101,11 @@ class TestFaults:
             await client.send_chat(leg)
             with pytest.raises((ConnectionError, AssertionError)):
                 await client.read_until(b"[DONE]")
-        await pair.settled()
+        await pair.idle()
         assert pair.decode.generations[-1].tokens == texts
         pair.decode.pardon("no-request-id")
         pair.decode.pardon("request-id-differs")
-        pair.assert_clean(leases=False)
+        await pair.settled(leases=False)
 
     async def test_strike_at_their_rate_and_the_same_for_one_seed(self) -> None:
         one, two = (Faults(DECODE, 7, status_500=0.2, reset=0.1) for _ in range(2))
@@ -122,3 +121,26 @@ class TestFaults:
             Faults(DECODE).next("no_params")
         with pytest.raises(ValueError, match="rates"):
             Faults(DECODE, reset=0.6, stall=0.6)
+
+    async def test_each_kind_that_passes_by_itself(self) -> None:
+        storm = Faults.each(DECODE, 0.02, seed=3)
+        drawn = {storm.draw() for _ in range(2_000)}
+        assert drawn == {"", *DECODE} - WAITS
+
+    async def test_a_lease_that_ran_out_is_recomputed(self, pair: Cluster) -> None:
+        pair.decode.faults.next("expired")
+        assert text(await RIGHT["nixl"](pair, question(pair, "f8"))) == says("local.f8")
+        assert (await metrics(pair.prefill)).value("vllm:nixl_num_kv_expired_reqs_total") == 1
+        await pair.settled(leases=False)
+
+    @pytest.mark.parametrize(("handoff", "keeps"), [("nixl", False), ("nixl-push", True), ("mooncake", False)])
+    async def test_an_engine_id_outlives_its_process_only_where_it_is_configured(
+        self, host: Host, handoff: str, keeps: bool
+    ) -> None:
+        with cluster(host, handoff) as pair:
+            before = pair.prefill.engines[0].id
+            pair.prefill.restart()
+            assert (pair.prefill.engines[0].id == before) is keeps
+            body = question(pair, "f9")
+            assert_answers(await RIGHT[handoff](pair, body), pair, body)
+            await pair.settled(leases=False)

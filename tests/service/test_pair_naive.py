@@ -28,7 +28,6 @@ NAIVE_VLLM_FAILS = {
     "decodes_nothing_alone_while_prefill_is_down": "500 in",
     "embeds_pictures_before_prefill": "AssertionError",
     "ends_a_broken_stream_once": CUT_SHORT,
-    "ends_a_transfer_when_the_client_leaves": IN_VAIN,
     "ends_prefill_when_the_client_leaves": IN_VAIN,
     "gives_each_choice_a_hand_off": "Answer",
     "gives_each_prompt_a_hand_off": "500 == 200",

@@ -50,6 +50,7 @@ class Clock:
             self.cancel(timer)
             for wait in waits:
                 wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     async def advance(self, seconds: float) -> None:
         """Let the time pass, and do in order what falls due."""

@@ -114,12 +114,20 @@ class Cluster:
         """Let time pass for leases and time-outs."""
         self.host.run(self.fabric.clock.advance(seconds))
 
-    async def settled(self, patience: float = PATIENCE) -> None:
+    async def idle(self, patience: float = PATIENCE) -> None:
         """Until no worker generates and no leg is in a room."""
+        members = self.fabric.members
+
+        def quiet() -> bool:
+            return not self.fabric.rooms.open and not any(one.serving or one.active for one in members)
+
         async with asyncio.timeout(patience):
-            for worker in self.workers:
-                await worker.until(lambda: not self.fabric.rooms.open, "no open room")
-                await worker.wait_idle()
+            await members[0].until(quiet, "no leg anywhere")
+
+    async def settled(self, patience: float = PATIENCE, *, leases: bool = True) -> None:
+        """Until nothing runs any more; then `assert_clean`."""
+        await self.idle(patience)
+        self.assert_clean(leases=leases)
 
     @property
     def violations(self) -> dict[str, list[str]]:

@@ -12,9 +12,12 @@ from typing import Any, Final
 from uuid import uuid4
 
 from tests.doubles.engine import Double
+from tests.doubles.exchange import Exchange
 from tests.doubles.pair.clock import Clock, Timer
 from tests.doubles.pair.prompt import Prompt
 from tests.doubles.pair.rooms import Rooms
+from tests.doubles.script import Script
+from tests.doubles.server import Wire
 
 BLOCK: Final = 16
 """Tokens of a block."""
@@ -77,10 +80,33 @@ class Member(Double):
     """A worker of a fabric: what a test waits for at one of them may happen at another."""
 
     fabric: KVFabric
+    serving = 0
+    """Legs it has not done with; one whose client has left is done with a little later."""
+
+    async def serve(self, exchange: Exchange, wire: Wire) -> None:
+        if not exchange.is_generation:
+            await super().serve(exchange, wire)
+            return
+        self.serving += 1
+        try:
+            await super().serve(exchange, wire)
+        finally:
+            self.serving -= 1
+            self.changed()
 
     def join(self, fabric: KVFabric) -> None:
         self.fabric = fabric
         fabric.members.append(self)
+
+    def begin(self, exchange: Exchange, prompt: Prompt) -> None:
+        """The leg is known by its key from now on, whatever becomes of it."""
+        exchange.script = Script(key=prompt.key)
+        self.changed()
+
+    def violate(self, code: str, detail: str) -> None:
+        """A leg may be cut while it is still being sent: the other one has failed."""
+        if code != "cut-request":
+            super().violate(code, detail)
 
     def changed(self) -> None:
         self.fabric.changed()
@@ -126,8 +152,10 @@ class KVFabric:
 
     # What a prefill engine does
 
-    def start(self, host: str, port: int, rank: int = 0) -> Engine:
+    def start(self, host: str, port: int, rank: int = 0, *, again: Engine | None = None) -> Engine:
+        """A process begins; `again`: with the id that this one had, as it is set in its configuration."""
         engine = Engine(host, port, self.blocks, rank)
+        engine.id = again.id if again else engine.id
         self.engines.append(engine)
         return engine
 
@@ -162,7 +190,8 @@ class KVFabric:
     # What a decode engine does
 
     def engine_of(self, engine_id: object) -> Engine | None:
-        return next((engine for engine in self.engines if engine.id == engine_id), None)
+        """The latest engine with this id, alive or not."""
+        return next((engine for engine in reversed(self.engines) if engine.id == engine_id), None)
 
     def reach(self, host: object, port: object) -> Engine | None:
         """The engine that listens on this side channel."""

@@ -17,7 +17,6 @@ from tests.doubles.pair.faults import Faults, strike
 from tests.doubles.pair.prompt import SAME, read_prompt
 from tests.doubles.pair.rooms import Room, RoomTaken, Side
 from tests.doubles.request import choose_script
-from tests.doubles.script import Script
 from tests.doubles.server import Wire
 from tests.doubles.sglang import SglangDouble
 from tests.doubles.speech import DONE, Job, Usage
@@ -121,7 +120,7 @@ class SglangLeg(Member, SglangDouble):
     async def _speak(
         self, exchange: Exchange, wire: Wire, body: dict[str, Any], turn: Turn, voice: ChatVoice, *, split: bool
     ) -> None:
-        exchange.script = Script(key=read_prompt(prompts_of(body)[0]).key)
+        self.begin(exchange, read_prompt(prompts_of(body)[0]))
         fault = self.faults.draw()
         if await strike(fault, exchange, wire):
             return
@@ -144,6 +143,7 @@ class SglangLeg(Member, SglangDouble):
         finally:
             for task in (leg, watch):
                 task.cancel()
+            await asyncio.gather(leg, watch, return_exceptions=True)
             del self.live[rid]
             self.changed()
 

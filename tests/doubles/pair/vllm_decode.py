@@ -18,7 +18,6 @@ from tests.doubles.pair.prompt import read_prompt
 from tests.doubles.pair.rooms import RoomTaken
 from tests.doubles.pair.vllm_prefill import EXPECTED, TIMEOUT, FakeVllmPrefill
 from tests.doubles.request import limit_of
-from tests.doubles.script import Script
 from tests.doubles.server import Wire
 from tests.doubles.vllm import VllmDouble
 from tests.doubles.voice_vllm import ChatVoice
@@ -108,7 +107,7 @@ class FakeVllmDecode(Member, VllmDouble):
     async def _speak(
         self, exchange: Exchange, wire: Wire, body: dict[str, Any], turn: Turn, voice: ChatVoice, *, split: bool
     ) -> None:
-        exchange.script = Script(key=read_prompt(body).key)
+        self.begin(exchange, read_prompt(body))
         fault = self.faults.draw()
         if await strike(fault, exchange, wire):
             return
@@ -261,9 +260,11 @@ class FakeVllmDecode(Member, VllmDouble):
     def _source(self, exchange: Exchange, params: dict[str, Any]) -> Engine | None:
         """The engine that these coordinates reach, or none."""
         engine = self.fabric.engine_of(params["remote_engine_id"])
-        if engine is None or not engine.alive:
+        if engine is None:
             self.violate("unknown-engine", str(params["remote_engine_id"]))
             return None
+        if not engine.alive:
+            raise LoadFailed("transfer")
         if self.handoff == "mooncake":
             found = _ADDRESS.fullmatch(str(params["remote_bootstrap_addr"]))
             served = self._bootstraps().get((found[1], int(found[2]))) if found else None

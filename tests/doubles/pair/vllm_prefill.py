@@ -15,7 +15,6 @@ from tests.doubles.pair.faults import PREFILL, Faults, strike
 from tests.doubles.pair.legs import check_encoded, check_prefill, samples
 from tests.doubles.pair.prompt import EMBEDS, content_of, parts_of, raw_media, read_prompt
 from tests.doubles.pair.rooms import RoomTaken
-from tests.doubles.script import Script
 from tests.doubles.server import Wire
 from tests.doubles.vllm import VllmDouble
 from tests.doubles.voice_vllm import ChatVoice
@@ -90,10 +89,16 @@ class FakeVllmPrefill(Member, VllmDouble):
         self.restart()
 
     def restart(self) -> None:
-        """A new process: nothing held, new engine ids."""
+        """A new process: nothing held, new engine ids. A push needs ids that stay, so they are configured there."""
+        before: list[Engine | None] = [*self.engines] or [None] * self.dp
         for engine in self.engines:
             self.fabric.lose(engine)
-        self.engines = [self.fabric.start(self.kv_host, self.kv_port + rank, rank) for rank in range(self.dp)]
+        self.engines = [
+            self.fabric.start(
+                self.kv_host, self.kv_port + rank, rank, again=old if self.handoff == "nixl-push" else None
+            )
+            for rank, old in enumerate(before)
+        ]
 
     async def _down(self) -> None:
         await super()._down()
@@ -116,7 +121,7 @@ class FakeVllmPrefill(Member, VllmDouble):
     async def _speak(
         self, exchange: Exchange, wire: Wire, body: dict[str, Any], turn: Turn, voice: ChatVoice, *, split: bool
     ) -> None:
-        exchange.script = Script(key=read_prompt(body).key)
+        self.begin(exchange, read_prompt(body))
         fault = self.faults.draw()
         if await strike(fault, exchange, wire):
             return
@@ -156,7 +161,14 @@ class FakeVllmPrefill(Member, VllmDouble):
             if not told and not body.get("stream"):
                 self.fabric.end(held, State.RELEASED)
             if fault == "lost_after":
-                self.restart()
+                self._crash(exchange)
+
+    def _crash(self, last: Exchange) -> None:
+        """The process dies and comes back; of its connections only that of its last answer ends well."""
+        self.restart()
+        for connection in list(self.connections):
+            if connection.exchange is not last:
+                connection.reset()
 
     def _admit(self, exchange: Exchange, body: dict[str, Any], params: Any) -> Engine:
         """What is wrong with the leg, and the engine of the rank it names."""
