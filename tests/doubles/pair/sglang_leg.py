@@ -106,6 +106,7 @@ class SglangLeg(Member, SglangDouble):
         said = exchange.json
         rid = said.get("rid") or ""
         self.aborts.append(rid)
+        self.changed()
         if said.get("abort_all"):
             self.violate("abort-all", "every request of the worker")
         others = [name for name in self.live if name.startswith(rid) and name != rid] if rid else []
