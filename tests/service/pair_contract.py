@@ -52,6 +52,11 @@ class Door:
             leg.cancel()
             await asyncio.wait({leg})
 
+    async def until(self, predicate: Callable[[], bool], what: str) -> None:
+        """Until this holds, looked at on every change at any worker."""
+        async with asyncio.timeout(self.patience):
+            await self.cluster.prefill.until(predicate, what)
+
     async def settled(self, *, leases: bool = True) -> None:
         """Nothing runs any more, nothing is left, nothing was done wrong."""
         await self.cluster.settled(self.patience, leases=leases)

@@ -152,20 +152,18 @@ async def aborts_both_legs_when_the_client_leaves(door: Door) -> None:
     body = body_of(door, "f14", think=100_000, delay_ms=1)
     await door.leave(body, lambda: any(leg.tokens > 5 for leg in decode.of("f14")), "a generation")
     await door.settled(leases=False)
-    [rid] = [leg.json["rid"] for leg in decode.of("f14")]
-    await decode.until(lambda: rid in decode.aborts, "an abort by its rid")
-    assert [leg.json["rid"] for leg in prefill.of("f14")] == [rid]
+    await door.until(lambda: bool(set(decode.rids) & set(decode.aborts)), "an abort at decode")
+    assert len(prefill.rids) == len(decode.rids)
 
 
 @check(*SGLANG)
 async def aborts_the_decode_leg_when_prefill_fails(door: Door) -> None:
     """epd-bugs 14: the matrix's first half; no time-out of the engine is needed."""
     door.cluster.prefill.faults.next("status_400")
-    decode = door.cluster.decode
-    before = set(decode.rids)
     assert (await door.ask(body_of(door, "f15"))).status == 400
     await door.settled(leases=False)
-    await decode.until(lambda: set(decode.aborts) >= set(decode.rids) - before, "an abort of each leg")
+    decode = door.cluster.decode
+    await door.until(lambda: set(decode.aborts) >= set(decode.rids), "an abort of each decode leg")
 
 
 @check(*SGLANG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from tests.service.pairing import (
     says,
     text,
 )
+from tests.unit.test_doubles_wire import events_of, recorded, shape
 
 
 @pytest.fixture
@@ -156,3 +158,28 @@ class TestThePrefillLeg:
         said = response["choices"][0]["message"]
         assert response["usage"]["completion_tokens"] <= 2
         assert (said["reasoning"] or "") not in says(pair.key(body))[0] or not said["reasoning"]
+
+
+@pytest.mark.shared
+class TestRecordedShapes:
+    """Against the bytes of a real NIXL pair."""
+
+    async def test_the_prefill_legs_answer(self, pair: Cluster, wire: Path) -> None:
+        _, theirs = recorded(wire / "vllm-0.32" / "pd_nixl_1_prefill_leg.txt")
+        ours = await prefill(pair, prefill_body(question(pair, "s1")), new_id())
+        assert shape(ours.json()) == shape(theirs)
+
+    async def test_the_answer_of_a_leg_that_handed_over_nothing(self, pair: Cluster, wire: Path) -> None:
+        _, theirs = recorded(wire / "vllm-0.32" / "pd_prefill_leg_stream.txt")
+        body = {**prefill_body(question(pair, "s2")), "stream": True, "stream_options": {"include_usage": True}}
+        ours = await prefill(pair, body, new_id())
+        assert [list(event) for event in events_of(ours.text)][-1] == list(theirs[-1])
+        assert "kv_transfer_params" not in ours.text
+        pair.prefill.violations.clear()
+
+    async def test_a_stream_whose_transfer_broke(self, pair: Cluster, wire: Path) -> None:
+        _, theirs = recorded(wire / "vllm-0.32" / "pd_decode_unreachable_stream.txt")
+        pair.decode.faults.next("pull_fails")
+        told = await RIGHT["nixl"](pair, question(pair, "s3"))
+        assert [shape(event) for event in told.events] == [shape(event) for event in theirs]
+        assert told.done

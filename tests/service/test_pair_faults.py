@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.doubles.pair.cluster import Cluster, cluster
-from tests.doubles.pair.faults import DECODE, Faults
+from tests.doubles.pair.faults import DECODE, WAITS, Faults
 from tests.doubles.server import Host
 from tests.service.pairing import (
     RIGHT,
@@ -121,3 +121,26 @@ class TestFaults:
             Faults(DECODE).next("no_params")
         with pytest.raises(ValueError, match="rates"):
             Faults(DECODE, reset=0.6, stall=0.6)
+
+    async def test_each_kind_that_passes_by_itself(self) -> None:
+        storm = Faults.each(DECODE, 0.02, seed=3)
+        drawn = {storm.draw() for _ in range(2_000)}
+        assert drawn == {"", *DECODE} - WAITS
+
+    async def test_a_lease_that_ran_out_is_recomputed(self, pair: Cluster) -> None:
+        pair.decode.faults.next("expired")
+        assert text(await RIGHT["nixl"](pair, question(pair, "f8"))) == says("local.f8")
+        assert (await metrics(pair.prefill)).value("vllm:nixl_num_kv_expired_reqs_total") == 1
+        await pair.settled(leases=False)
+
+    @pytest.mark.parametrize(("handoff", "keeps"), [("nixl", False), ("nixl-push", True), ("mooncake", False)])
+    async def test_an_engine_id_outlives_its_process_only_where_it_is_configured(
+        self, host: Host, handoff: str, keeps: bool
+    ) -> None:
+        with cluster(host, handoff) as pair:
+            before = pair.prefill.engines[0].id
+            pair.prefill.restart()
+            assert (pair.prefill.engines[0].id == before) is keeps
+            body = question(pair, "f9")
+            assert_answers(await RIGHT[handoff](pair, body), pair, body)
+            await pair.settled(leases=False)

@@ -94,6 +94,10 @@ class Member(Double):
             self.serving -= 1
             self.changed()
 
+    async def close(self) -> None:
+        await super().close()
+        await self._until(lambda: not self.serving, "the end of its last leg")
+
     def join(self, fabric: KVFabric) -> None:
         self.fabric = fabric
         fabric.members.append(self)

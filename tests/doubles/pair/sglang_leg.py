@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from tests.doubles.checks import Violation
 from tests.doubles.engine import Refused
@@ -23,6 +23,7 @@ from tests.doubles.speech import DONE, Job, Usage
 from tests.doubles.steps import Step
 from tests.doubles.voice_sglang import ChatVoice, TextVoice
 
+T = TypeVar("T")
 ROOMS: Final = 2**63
 FAKE_HOST: Final = "2.2.2.2"
 """The host of SGLang's own warm-up requests; with it a decode worker generates from memory no one filled."""
@@ -70,6 +71,17 @@ def prompts_of(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**body, **{name: body[name][i] for name in own if i < len(body[name])}} for i in range(len(prompt))]
 
 
+async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All of these at once; if one fails, the others end with it."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 @dataclass(slots=True)
 class Asked:
     """One leg, read."""
@@ -106,6 +118,7 @@ class SglangLeg(Member, SglangDouble):
         said = exchange.json
         rid = said.get("rid") or ""
         self.aborts.append(rid)
+        self.changed()
         if said.get("abort_all"):
             self.violate("abort-all", "every request of the worker")
         others = [name for name in self.live if name.startswith(rid) and name != rid] if rid else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from tests.doubles.pair.fabric import KVFabric, State
 from tests.doubles.pair.faults import IN_STREAM, SGLANG_DECODE, SGLANG_PREFILL, Faults
 from tests.doubles.pair.prompt import read_prompt
 from tests.doubles.pair.rooms import Room, RoomTaken
-from tests.doubles.pair.sglang_leg import TIMEOUT, Asked, SglangLeg, prompts_of
+from tests.doubles.pair.sglang_leg import TIMEOUT, Asked, SglangLeg, prompts_of, together
 from tests.doubles.server import Wire
 from tests.doubles.speech import Job
 
@@ -94,7 +93,7 @@ class FakeSglangPrefill(SglangLeg):
         asked.voice.cached = self.cached
         with ExitStack() as stack:
             ones = prompts_of(body)
-            await asyncio.gather(*(self._send(exchange, one, turn, stack, fault) for one in ones))
+            await together(self._send(exchange, one, turn, stack, fault) for one in ones)
             self.voices[exchange] = [turn.recast["key"]] * len(ones)
             if fault == "late_400":
                 message = f"The input ({turn.prompt_tokens} tokens) is longer than the model's context length."
@@ -147,7 +146,7 @@ class FakeSglangDecode(SglangLeg):
         with ExitStack() as stack:
             try:
                 receiving = (self._receive(exchange, one, stack, fault) for one in prompts_of(body))
-                keys = self.voices[exchange] = await asyncio.gather(*receiving)
+                keys = self.voices[exchange] = await together(receiving)
                 turn.recast = {"key": keys[0], **IN_STREAM.get(fault, {})}
             except TimeoutError as failed:
                 if not body.get("stream"):
