@@ -97,6 +97,12 @@ class Gateway:
         assert "Traceback (most recent call last)" not in log, log[-8000:]
         assert sum(line.startswith(ANNOUNCEMENT) for line in self._out) == 1, self._out
 
+    def reconfigure(self, config: dict[str, Any]) -> None:
+        """Write another configuration, and have it taken over."""
+        self.file.write_text(yaml.safe_dump(config, sort_keys=False))
+        answer = httpx.post(f"{self.url}/admin/reload", timeout=PATIENCE)
+        assert answer.status_code == 200, answer.text
+
     def stdout_text(self) -> str:
         return "".join(self._out)
 

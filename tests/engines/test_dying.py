@@ -16,7 +16,7 @@ from tests.engines.install_vllm import Installation
 from tests.engines.real_vllm import MODEL, RealVllm
 from tests.engines.told import STORY, ask, tell
 from tests.engines.under_test import TURN_ENDS, Vllm
-from tests.harness import Gateway, config
+from tests.harness import LOOK_AGAIN, Gateway, config
 from tests.service.talk import Stream, stream
 
 CAP = 400
@@ -56,7 +56,7 @@ async def carrier(twins: list[RealVllm]) -> RealVllm:
             running = metrics.value("vllm:num_requests_running")
             if running and metrics.value("vllm:generation_tokens_total") >= KILLED_AFTER:
                 return twin
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(LOOK_AGAIN)
 
 
 async def test_the_stream_goes_on(paired: Gateway, twins: list[RealVllm]) -> None:
@@ -76,8 +76,8 @@ async def test_the_stream_goes_on(paired: Gateway, twins: list[RealVllm]) -> Non
     [usage] = told.usages
     assert usage["completion_tokens"] == body["max_tokens"]
 
-    # The same again where nothing is killed: the twin alone says what both said together, up to the last block, whose
-    # numbers a prefill rounds otherwise than a decode.
+    # The same again where nothing is killed: the twin alone says what both said together. Only the beginning is held to
+    # the letter: a prefill may round the last block's numbers otherwise than a decode.
     alone = await tell(paired, ask("twins", STORY, streamed=False, cap=CAP, **never))
     kept = len(alone.thought[: KILLED_AFTER * 2])
     assert told.thought[:kept] == alone.thought[:kept]
@@ -89,10 +89,3 @@ async def test_the_stream_goes_on(paired: Gateway, twins: list[RealVllm]) -> Non
     await paired.wait_metric("thinkgate_worker_ready", {"pool": "twins"}, lambda ready: ready == 1)
     metrics = await paired.metrics()
     assert metrics.value("thinkgate_legs_total", kind="migrated") == 1
-    print("equal up to", _common(told.thought, alone.thought), "of", len(alone.thought))
-
-
-def _common(one: str, other: str) -> int:
-    return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.engines.install_vllm import Installation
 from tests.engines.real_vllm import LEASE, MODEL, RealVllm
 from tests.engines.told import Told, ask, tell
 from tests.engines.under_test import IDLE, TURN_ENDS, Vllm
-from tests.harness import PATIENCE, Gateway, Metrics, config
+from tests.harness import LOOK_AGAIN, PATIENCE, Gateway, Metrics, config
 from tests.service.talk import post, socket_to, stream
 
 PROMPTS = 20
@@ -100,7 +101,6 @@ async def test_every_prompt_token_is_handed_over_and_the_text_is_the_same(served
     prompts = sum(told.usage["prompt_tokens"] for told in firsts)
     assert grown["external_kv_transfer"] == prompts
     # The answer legs stay on the decode worker, whose cache holds prompt and thought but for the last block.
-    print("handed", prompts, "second legs", grown["local_compute"], grown["local_cache_hit"])
     assert grown["local_cache_hit"] > grown["local_compute"]
     for number, told in enumerate(firsts):
         other = await tell(served, ask("alone", story(number), streamed=False, cap=CAP, **never))
@@ -151,6 +151,7 @@ async def test_a_decode_worker_that_dies_before_the_first_delta_and_a_prefill_wo
 
 
 async def _until(pair: Pair, holds: Callable[[Metrics], bool], patience: float = PATIENCE) -> None:
-    async with asyncio.timeout(patience):
-        while not holds(await pair.metrics(pair.prefill)):
-            await asyncio.sleep(0.05)
+    deadline = monotonic() + patience
+    while not holds(await pair.metrics(pair.prefill)):
+        assert monotonic() < deadline, f"not so after {patience} s"
+        await asyncio.sleep(LOOK_AGAIN)

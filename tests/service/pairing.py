@@ -12,7 +12,7 @@ import httpx
 
 from tests.doubles.pair.cluster import Cluster
 from tests.doubles.script import expected_answer, thought
-from tests.harness import Metrics
+from tests.harness import Metrics, pool
 from tests.service.talk import Stream, chat, post, stream
 
 OFFER: dict[str, Any] = {
@@ -164,3 +164,26 @@ async def decoded(pair: Cluster, body: dict[str, Any], params: dict[str, Any], r
 async def metrics(worker: Any) -> Metrics:
     async with httpx.AsyncClient() as client:
         return Metrics((await client.get(f"{worker.url}/metrics")).text)
+
+
+def pool_of(made: Cluster, **settings: Any) -> dict[str, Any]:
+    """A pool of the gateway's with these workers in their roles. `settings` are keys of a pool, nested dicts merged."""
+    by_role = {role: [one for one in made.addresses if one["role"] == role] for role in ("prefill", "encode")}
+    names = {"kv_port": "side_channel_port"}
+    prefill = [
+        {names.get(name, name): value for name, value in one.items() if name != "role"} for one in by_role["prefill"]
+    ]
+    apart = {
+        "handoff": made.handoff,
+        "prefill": prefill,
+        "encode": [one["url"] for one in by_role["encode"]],
+        "local_below": 0,  # the prompts of tests are short
+    }
+    return pool(
+        *made.decodes,
+        **{
+            "thinking": {"native_cap": False},
+            **settings,
+            "disaggregation": {**apart, **settings.pop("disaggregation", {})},
+        },
+    )

@@ -1,49 +1,45 @@
-"""The gateway before disaggregated clusters: every check of a front door, on every hand-off."""
+"""The gateway before disaggregated clusters: every check of a front door, on every hand-off.
+
+One process for all: each check's cluster comes and goes by a reload of the configuration.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.doubles.pair.cluster import HANDOFFS, Cluster, cluster
 from tests.doubles.server import Host
+from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 from tests.service.pair_contract import Check, Door, checks_for
+from tests.service.pairing import pool_of
 
 
-def disaggregated(made: Cluster, **settings: Any) -> dict[str, Any]:
-    """A pool with these workers in their roles."""
-    by_role = {role: [one for one in made.addresses if one["role"] == role] for role in ("prefill", "encode")}
-    apart: dict[str, Any] = {
-        "handoff": made.handoff,
-        "prefill": [_prefill(one) for one in by_role["prefill"]],
-        "encode": [one["url"] for one in by_role["encode"]],
-        "local_below": 0,
-    }
-    apart |= settings.pop("disaggregation", {})
-    return pool(*made.decodes, **{"disaggregation": apart, "thinking": {"native_cap": False}, **settings})
-
-
-def _prefill(one: dict[str, Any]) -> dict[str, Any]:
-    names = {"kv_port": "side_channel_port"}
-    return {names.get(name, name): value for name, value in one.items() if name != "role"}
+@pytest.fixture(scope="module")
+def served(gateway: Callable[..., Gateway], vllm: VllmDouble) -> Gateway:
+    return gateway(config({"unified": pool(vllm)})).wait_workers(1)
 
 
 @contextmanager
-def before(made: Cluster, folder: Path, **settings: Any) -> Iterator[Gateway]:
-    """A gateway before this cluster, all of whose workers are ready."""
-    with Gateway(config({"apart": disaggregated(made, **settings)}), folder) as served:
-        yield served.wait_workers(len(made.workers))
+def before(served: Gateway, vllm: VllmDouble, made: Cluster) -> Iterator[Gateway]:
+    """The gateway before this cluster, all of whose workers are ready."""
+    served.reconfigure(config({"unified": pool(vllm), "apart": pool_of(made)}))
+    served.wait_workers(1 + len(made.workers))
+    try:
+        yield served
+    finally:
+        served.reconfigure(config({"unified": pool(vllm)}))
+        served.wait_workers(1)
 
 
 @pytest.mark.parametrize(
     ("handoff", "check"), [(handoff, check) for handoff in HANDOFFS for check in checks_for(handoff)], ids=str
 )
-async def test_the_front_door_gets_it_right(host: Host, tmp_path: Path, handoff: str, check: Check) -> None:
-    with cluster(host, handoff, **check.settings()) as made, before(made, tmp_path) as served:
-        made.violations  # noqa: B018
+async def test_the_front_door_gets_it_right(
+    host: Host, served: Gateway, vllm: VllmDouble, handoff: str, check: Check
+) -> None:
+    with cluster(host, handoff, **check.settings()) as made, before(served, vllm, made):
         await check.run(Door(served.url, made))
