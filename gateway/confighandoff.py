@@ -93,6 +93,11 @@ class Disaggregation(Strict):
         description="When no prefill worker can be had: `refuse` (503), or `local`: the decode worker prefills, for "
         "a fifth of the requests at most. Not on SGLang.",
     )
+    if_missing: Literal["local", "refuse"] = Field(
+        default="local",
+        description="When a prefill worker answers and hands nothing off: `local`, the decode worker prefills, within "
+        "the same limit; or `refuse`: another prefill worker is asked. Not on SGLang.",
+    )
     lease: Seconds = Field(
         default=30,
         description="Seconds a prefill worker keeps a cache that nobody fetches (vLLM's `kv_lease_duration`). Above "

@@ -83,7 +83,8 @@ class Pairing:
 
     def may_be_local(self) -> bool:
         """A prefill worker has answered and handed nothing off: may the decode worker read the prompt again?"""
-        return self.can_be_local and self._local.take(self.prefill.clock())
+        is_wanted = self.can_be_local and self.settings.if_missing == "local"
+        return is_wanted and self._local.take(self.prefill.clock())
 
     def note(self, prefill: Worker, decode: Worker, verdict: Verdict) -> Verdict:
         """What came of the decode leg, and what of it is held against the decode worker: nothing, as long as it gets
