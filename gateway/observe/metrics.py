@@ -183,7 +183,7 @@ class Metrics:
         self.handoffs = Counter(
             "thinkgate_handoffs_total",
             "Prompts that were prefilled elsewhere, by what came of it: handed (generated from), missing (the prefill "
-            "worker offered nothing, the decode worker prefilled again), orphaned (nobody has generated from it).",
+            "worker offered nothing, the decode worker prefilled again), orphaned (it was never generated from).",
             ["pool", "result"],
             registry=registry,
         )
@@ -203,7 +203,7 @@ class Metrics:
         )
         self.orphaned_prefill_seconds = Counter(
             "thinkgate_orphaned_prefill_seconds_total",
-            "Seconds of prefill from which nobody has generated.",
+            "Seconds of prefill that was never generated from.",
             ["pool"],
             registry=registry,
         )

@@ -13,7 +13,7 @@ from gateway import config, routing
 from gateway.edge.errors import ApiError
 from gateway.observe.metrics import Metrics
 from gateway.routing import Routing
-from gateway.shadow import MOST_WAITING
+from gateway.shadow import MOST_WAITING, Shadow
 from router import Ask, Classifier, Decision, Glance, Mode, Route, Tier
 
 HARD, EASY = Ask("prove it"), Ask("hello")
@@ -62,7 +62,7 @@ class Bench:
         self.made: list[Routing] = []
 
     def routing(self, deadline: float, shadow: FakeClassifier | None = None) -> Routing:
-        other = cast("Classifier", shadow) if shadow is not None else None
+        other = Shadow(cast("Classifier", shadow), self.metrics) if shadow is not None else None
         made = Routing(cast("Classifier", self.classifier), self.metrics, deadline=deadline, shadow=other)
         self.made.append(made)
         return made
@@ -81,7 +81,7 @@ def bench() -> Iterator[Bench]:
     yield found
     found.classifier.gate.set()
     for routing_ in found.made:
-        routing_._thread.shutdown(wait=True)
+        routing_._threads.encoding.shutdown(wait=True)
 
 
 async def test_the_encoders_verdict_within_the_deadline(bench: Bench) -> None:
