@@ -143,8 +143,11 @@ class Flight:
         told = self._told
         if not failed.is_workers_failure and not failed.is_back_pressure:
             raise failed
+        has_told = bool(told.thought or told.said or told.has_called)
+        if failed.culprit is not None and has_told:
+            raise failed  # what was told came from a cache that was never whole
         self._launcher.note_lost(failed.culprit or leg.worker)
-        if not (told.thought or told.said or told.has_called):
+        if not has_told:
             if self._steps.restarts >= MAX_MOVES:
                 raise failed
             self._steps.restarts += 1

@@ -23,10 +23,10 @@ from tests.service.talk import Stream, chat
 IS_LONG = "THINKGATE_CHAOS" in os.environ
 FLIGHTS = {name: 500 if IS_LONG or name in {"nixl", "sglang"} else 100 for name in HANDOFFS}
 AT_ONCE = 60
-RATE = 0.05
 WORKERS = 3
-UNSEEN = frozenset({"garbage"})
-"""A decode worker that talks nonsense under 200, while its prefill worker says that all is well: nobody can tell."""
+LEFT_OUT = frozenset({"garbage", "lost_after", "expired"})
+"""A decode worker that talks nonsense under 200, while its prefill worker says that all is well: nobody can tell. And a
+cache that is gone before it is fetched: the decode worker rightly prefills, in the voice of one that stands alone."""
 THINK = 24
 
 
@@ -53,30 +53,36 @@ def served(gateway: Callable[..., Gateway], made: Cluster) -> Gateway:
 
 
 @pytest.mark.timeout(170)
-async def test_every_flight_ends_once_with_its_own_text_or_a_clean_error(served: Gateway, made: Cluster) -> None:
+@pytest.mark.parametrize(("rate", "whole"), [(0.05, 0.1), (0.01, 0.75)], ids=["storm", "bad-day"])
+async def test_every_flight_ends_once_with_its_own_text_or_a_clean_error(
+    served: Gateway, made: Cluster, rate: float, whole: float
+) -> None:
+    """`rate`: of each fault, by leg, so that in a storm nine attempts of ten fail. `whole`: part of the flights that
+    come through all the same."""
     flights = FLIGHTS[made.handoff]
-    begin_faults(made)
+    name = f"{rate:g}".replace(".", "-")
+    begin_faults(made, rate)
     ends: Counter[str] = Counter()
     numbers = iter(range(flights))
     async with httpx.AsyncClient(timeout=90, limits=httpx.Limits(max_connections=AT_ONCE), verify=False) as client:
 
         async def one_after_another() -> None:
             for number in numbers:
-                ends[await fly(client, served, made, number)] += 1
+                ends[await fly(client, served, made, f"{name}-{number}", number)] += 1
 
         await asyncio.gather(*(one_after_another() for _ in range(AT_ONCE)))
     struck = end_faults(made)
     assert ends.total() == flights
-    assert ends["whole"] >= flights * 0.5, ends
-    if flights >= 500:
+    assert ends["whole"] >= flights * whole, ends
+    if flights >= 500 and rate >= 0.05:
         assert all(struck.values()), struck
     await assert_nothing_is_left(served, made)
 
 
-def begin_faults(made: Cluster) -> None:
+def begin_faults(made: Cluster, rate: float) -> None:
     for worker in (made.prefill, made.decode):  # those of a role share theirs
         faults: Faults = worker.faults
-        faults.rates = dict.fromkeys(sorted(faults.known - UNSEEN), RATE)
+        faults.rates = dict.fromkeys(sorted(faults.known - LEFT_OUT), rate)
 
 
 def end_faults(made: Cluster) -> Counter[str]:
@@ -84,13 +90,13 @@ def end_faults(made: Cluster) -> Counter[str]:
     for worker in (made.prefill, made.decode):
         faults: Faults = worker.faults
         faults.rates = {}
-        struck.update({name: faults.struck[name] for name in faults.known - UNSEEN})
+        struck.update({name: faults.struck[name] for name in faults.known - LEFT_OUT})
     return struck
 
 
-async def fly(client: httpx.AsyncClient, served: Gateway, made: Cluster, number: int) -> str:
+async def fly(client: httpx.AsyncClient, served: Gateway, made: Cluster, name: str, number: int) -> str:
     """What the client saw: `whole`, `cut short` (an error event after a part), `refused`, or `left`."""
-    key = f"apart-{number}"
+    key = f"apart-{name}"
     body = chat(made.model, key, think=THINK, delay_ms=1, stream=number % 4 != 3)
     expected = says(made.key(body), THINK)
     url = f"{served.url}/v1/chat/completions"
@@ -137,7 +143,6 @@ async def assert_nothing_is_left(served: Gateway, made: Cluster) -> None:
     await served.wait_grounded()
     await made.settled()
     made.assert_clean()
-    await served.wait_metric("thinkgate_worker_ready", {"pool": "apart"}, lambda ready: ready == 2 * WORKERS)
     metrics = await served.metrics()
     assert metrics.value("thinkgate_worker_tokens_in_flight") == 0
     assert metrics.value("thinkgate_handoffs_total", result="handed") > 0

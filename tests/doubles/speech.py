@@ -13,6 +13,8 @@ from tests.doubles.script import Script
 from tests.doubles.server import Wire
 from tests.doubles.steps import Choice, Plan, Step
 
+STRANGE = ("garbage.", "local.")
+"""Voices of a pair whose KV did not come: whatever it goes on from is another's."""
 DONE = b"data: [DONE]\n\n"
 GARBAGE = b'data: {"id":"chatcmpl-\xff\xfe","choices":[{"delta":{"content":"\x00\n\n'
 
@@ -116,7 +118,8 @@ def _note_start(double: Double, job: Job) -> None:
     exchange.thought_given, exchange.ours_given, exchange.added = turn.thought, start.think, start.added
     exchange.lead_in = "" if start.answer else turn.answer
     is_probe = job.plan.max_tokens == 1
-    if not is_probe and turn.thought.strip() and start.think < 1:
+    is_own = double.speaks and not job.script.error_first and not job.script.key.startswith(STRANGE)
+    if is_own and not is_probe and turn.thought.strip() and start.think < 1:
         double.violate("foreign-thought", f"{job.script.key} was to continue {turn.thought[:60]!r}")
 
 

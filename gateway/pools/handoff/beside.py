@@ -28,9 +28,9 @@ from gateway.pools.worker import Worker
 from gateway.query import encode_object
 from gateway.upstream import End, Response, UpstreamError, read_whole
 
-CONFIRMED_WITHIN = 0.25
+CONFIRMED_WITHIN = 1.0
 """Seconds that the first delta is held back for the prefill leg's end: a decode worker may stream nonsense over a
-cache that never came (sglang#30233)."""
+cache that never came (sglang#30233). A prefill worker that is well has answered before there is a delta."""
 
 
 class Beside:
