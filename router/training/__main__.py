@@ -67,7 +67,12 @@ def run(root: Path, out: Path, work: Path, *, log: Path | None = None, start: st
         "features": list(FEATURES),
         "sha256": {name: _sum(out / name) for name in ("encoder.onnx", "tokenizer.json", "cheap.npz")},
         "data_sha256": data.digests(root),
-        "rows": {"epoch": len(corpus.epoch(0)), "held": len(corpus.held), "calibration": len(corpus.calibration)},
+        "rows": {
+            "epoch": len(corpus.epoch(0)),
+            "wide epoch": len(corpus.epoch(data.LAST + 1)),
+            "held": len(corpus.held),
+            "calibration": len(corpus.calibration),
+        },
         "figures": judge(Models(encoder, head, cheap, ids), corpus, trainer),
     }
     replace(head, card=card).write(out / "head.npz")
@@ -129,8 +134,9 @@ def outputs(head: Head, encoder: OnnxEncoder, rows: Sequence[data.Row]) -> Float
 
 
 def fit_cheap(corpus: data.Corpus, models: Models, words: NDArray[np.float32]) -> Any:
-    """The cheap tier, taught by the encoder on two epochs' rows and calibrated like the head."""
-    rows = list({(row.ask, row.label): row for epoch in (0, 1) for row in corpus.epoch(epoch)}.values())
+    """The cheap tier, taught by the encoder on the last epochs' rows and calibrated like the head."""
+    lessons_of = corpus.epochs()[data.LAST :]
+    rows = list({(row.ask, row.label): row for epoch in lessons_of for row in corpus.epoch(epoch)}.values())
     classifier = Classifier(models, cache_size=0)
 
     def lessons(rows: Sequence[data.Row], taught: Floats) -> list[cheapfit.Lesson]:
