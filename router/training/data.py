@@ -30,8 +30,8 @@ LAST = 2
 """The short epoch; the ones after it are wide."""
 WIDENED = (700, 1000, 2200)
 """The same in a wide epoch: all handwritten groups, and of the English handwritten rows every other one."""
-BRANCHES, WIDE = 2, 1
-"""So many runs go on from the short epoch, each for so many wide epochs of its own: see `finetune.Trainer.run`."""
+BRANCHES, ROUNDS = 2, 2
+"""After the short epoch: so many runs side by side, a wide epoch each, whose mean the next round begins from."""
 HELD_CROSSED = 9000
 """Prompts generated for the figures; only those from held-out templates are used, about an eighth."""
 
@@ -74,7 +74,7 @@ class Corpus:
 
     def epochs(self) -> range:
         """Numbers of all epochs, the wide ones after `LAST`."""
-        return range(LAST + 1 + BRANCHES * WIDE)
+        return range(LAST + 1 + BRANCHES * ROUNDS)
 
     def epoch(self, number: int) -> list[Row]:
         """What epoch `number` (from 0) is fitted on, shuffled."""

@@ -1,7 +1,7 @@
 """Fine-tuning, epoch by epoch, with a checkpoint after each: a run that was stopped goes on where it was.
 
-Two stages: a trunk on the first mix of rows, then branches from its end over the wide mix, each with its own draw of
-rows. Their mean is served: it is better than either, and costs what one does.
+Two stages: a trunk on the first mix of rows, then rounds over the wide mix, each of a few branches with a draw of rows
+of their own. The mean of the last ones is served: it is better than either, and costs what one does.
 
 One thread, seeded; bfloat16 products (half the time where the processor has them). Word embeddings and the lowest
 layers stay as they are: most words are seen too rarely to be moved well.
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from router.clip import MAX_TOKENS
 from router.encoder import TextIds
 from router.lexical import FEATURES, features
-from router.training.data import BRANCHES, LAST, SEED, WIDE, Corpus, Row
+from router.training.data import BRANCHES, LAST, ROUNDS, SEED, Corpus, Row
 from router.training.network import Batch, Network
 
 TRUNK = LAST + 1
 """Epochs of the first stage; the last is short and leans on the handwritten rows: `data.Corpus.epoch`."""
-WIDE_RATE = 0.7
-"""Share of the full rate at which a branch begins."""
+WIDE_RATES = (0.7, 0.5)
+"""Share of the full rate at which each round begins."""
 RATE = 1.2e-4
 HEAD_RATE = 1e-3
 LAYER_DECAY = 0.85
@@ -59,18 +59,26 @@ class Trainer:
         self._grades = _grades(corpus)
 
     def run(self) -> None:
-        """Train what no checkpoint has, and leave the branches' mean in the network."""
+        """Train what no checkpoint has, and leave the last round's mean in the network."""
         self._stage("epoch", range(TRUNK), _rate)
-        for branch in range(BRANCHES):
-            self.run_branch(branch)
-        ends = [self._stored(f"branch-{branch}", _epochs(branch)[-1]) for branch in range(BRANCHES)]
-        names = ends[0]["network"]
-        self.network.load_state_dict({name: _mean([end["network"][name] for end in ends]) for name in names})
+        for number in range(ROUNDS):
+            for branch in range(BRANCHES):
+                self.run_branch(number, branch)
+            self._gather(number)
 
-    def run_branch(self, branch: int) -> None:
-        """One run of the second stage, from the trunk's end."""
-        self.network.load_state_dict(self._stored("epoch", LAST)["network"])
-        self._stage(f"branch-{branch}", _epochs(branch), _falling)
+    def run_branch(self, number: int, branch: int) -> None:
+        """One run of a round, from the mean of the round before; of the first round, from the trunk's end."""
+        if number:
+            self._gather(number - 1)
+        else:
+            self.network.load_state_dict(self._stored("epoch", LAST)["network"])
+        epoch = _wide(number, branch)
+        self._stage("wide", range(epoch, epoch + 1), lambda steps: _falling(sum(steps), WIDE_RATES[number]))
+
+    def _gather(self, number: int) -> None:
+        """Load the mean of a round's branches."""
+        ends = [self._stored("wide", _wide(number, branch))["network"] for branch in range(BRANCHES)]
+        self.network.load_state_dict({name: _mean([end[name] for end in ends]) for name in ends[0]})
 
     def _stage(self, name: str, epochs: Sequence[int], rate: Callable[[list[int]], Callable[[int], float]]) -> None:
         steps = [len(_batches(self._lengths(self._corpus.epoch(n)), random.Random(n))) for n in epochs]
@@ -176,15 +184,14 @@ def _rate(steps: list[int]) -> Callable[[int], float]:
     return share
 
 
-def _falling(steps: list[int]) -> Callable[[int], float]:
-    """A branch's: a short rise to `WIDE_RATE`, then evenly down to rest."""
-    total = sum(steps)
-    return lambda step: WIDE_RATE * min((step + 1) / (0.05 * total), max(0.01, 1 - step / total))
+def _falling(steps: int, begin: float) -> Callable[[int], float]:
+    """A branch's: a short rise to `begin`, then evenly down to rest."""
+    return lambda step: begin * min((step + 1) / (0.05 * steps), max(0.01, 1 - step / steps))
 
 
-def _epochs(branch: int) -> range:
-    """Numbers of a branch's epochs: each draws rows of its own."""
-    return range(TRUNK + branch * WIDE, TRUNK + (branch + 1) * WIDE)
+def _wide(number: int, branch: int) -> int:
+    """Number of the epoch of one branch of one round: each draws rows of its own."""
+    return TRUNK + number * BRANCHES + branch
 
 
 def _mean(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
