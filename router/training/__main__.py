@@ -67,7 +67,12 @@ def run(root: Path, out: Path, work: Path, *, log: Path | None = None, start: st
         "features": list(FEATURES),
         "sha256": {name: _sum(out / name) for name in ("encoder.onnx", "tokenizer.json", "cheap.npz")},
         "data_sha256": data.digests(root),
-        "rows": {"epoch": len(corpus.epoch(0)), "held": len(corpus.held), "calibration": len(corpus.calibration)},
+        "rows": {
+            "epoch": len(corpus.epoch(0)),
+            "wide epoch": len(corpus.epoch(data.LAST + 1)),
+            "held": len(corpus.held),
+            "calibration": len(corpus.calibration),
+        },
         "figures": judge(Models(encoder, head, cheap, ids), corpus, trainer),
     }
     replace(head, card=card).write(out / "head.npz")
@@ -100,7 +105,8 @@ def fit_head(trainer: Trainer, corpus: data.Corpus, encoder: OnnxEncoder) -> Hea
     inputs = inputs_of(plain, encoder, graded)
     units = plain.units(inputs.astype(np.float32))
     features = np.concatenate((inputs, units), axis=1)
-    plain = replace(plain, residual=fit.fit_residual(features, graded, plain.residual))
+    lexical = slice(inputs.shape[1] - len(FEATURES), inputs.shape[1])
+    plain = replace(plain, residual=fit.fit_residual(features, graded, plain.residual, lexical))
     chosen = [*corpus.calibration, *corpus.hard]
     logits = outputs(plain, encoder, chosen)[:, 0]
     labels = fit.labels_of(chosen)
@@ -129,8 +135,9 @@ def outputs(head: Head, encoder: OnnxEncoder, rows: Sequence[data.Row]) -> Float
 
 
 def fit_cheap(corpus: data.Corpus, models: Models, words: NDArray[np.float32]) -> Any:
-    """The cheap tier, taught by the encoder on two epochs' rows and calibrated like the head."""
-    rows = list({(row.ask, row.label): row for epoch in (0, 1) for row in corpus.epoch(epoch)}.values())
+    """The cheap tier, taught by the encoder on the first and the last epochs' rows and calibrated like the head."""
+    lessons_of = (0, *corpus.epochs()[-data.BRANCHES :])
+    rows = list({(row.ask, row.label): row for epoch in lessons_of for row in corpus.epoch(epoch)}.values())
     classifier = Classifier(models, cache_size=0)
 
     def lessons(rows: Sequence[data.Row], taught: Floats) -> list[cheapfit.Lesson]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from router.ask import Ask, read_ask
 from router.retrain.log import LogRow
-from router.training.crossed import Made, generate, read_templates
+from router.training.crossed import Made, generate, pairs, read_templates
 
 SEED = 20
 RUN = 8
@@ -27,6 +27,11 @@ AUGMENTED, PLAIN, CROSSED = 2600, 2600, 5000
 RESTING = (700, 700, 1600)
 """The same in the last epoch, where the rate falls to nothing."""
 LAST = 2
+"""The short epoch; the ones after it are wide."""
+WIDENED = (700, 1000, 2200)
+"""The same in a wide epoch: all handwritten groups, and of the English handwritten rows every other one."""
+BRANCHES, ROUNDS = 2, 2
+"""After the short epoch: so many runs side by side, a wide epoch each, whose mean the next round begins from."""
 HELD_CROSSED = 9000
 """Prompts generated for the figures; only those from held-out templates are used, about an eighth."""
 
@@ -67,18 +72,29 @@ class Corpus:
         self.ood = [row for path in sorted((root / "ood").glob("*.jsonl")) for row in read_rows(path)]
         self.templates = read_templates()
 
+    def epochs(self) -> range:
+        """Numbers of all epochs, the wide ones after `LAST`."""
+        return range(LAST + 1 + BRANCHES * ROUNDS)
+
     def epoch(self, number: int) -> list[Row]:
         """What epoch `number` (from 0) is fitted on, shuffled."""
         rng = random.Random(SEED * 1000 + number)
-        augmented, plain, count = RESTING if number == LAST else (AUGMENTED, PLAIN, CROSSED)
+        is_wide = number > LAST
+        augmented, plain, count = WIDENED if is_wide else RESTING if number == LAST else (AUGMENTED, PLAIN, CROSSED)
         crossed = generate(self.templates, count, SEED * 1000 + number, self.lent)
         rows = [
-            *self.handwritten,
+            *(
+                row
+                for turn, row in enumerate(self.handwritten)
+                if not is_wide or row.lang != "en" or turn % 2 == number % 2
+            ),
             *self.own,
             *_sample(self.augmented, augmented // 2, rng),
             *_sample(self.plain, plain // 2, rng),
             *(_of_made(made) for made in crossed if not made.is_held),
         ]
+        if is_wide:
+            rows += [_of_made(made) for made in pairs(self.templates, SEED * 1000 + number)]
         rng.shuffle(rows)
         return rows
 
@@ -92,6 +108,11 @@ class Corpus:
     def held_crossed(self) -> list[Row]:
         made = generate(self.templates, HELD_CROSSED, SEED + 1, self.lent)
         return [_of_made(one) for one in made if one.is_held and one.kind != "any"]
+
+    @cached_property
+    def held_pairs(self) -> list[Row]:
+        """The groups held out, each ask once: what no epoch and no calibration sees."""
+        return [_of_made(made) for made in pairs(self.templates, SEED + 2, held=True)]
 
     @cached_property
     def lent(self) -> Sequence[tuple[str, str]]:

@@ -1,5 +1,8 @@
 """Fine-tuning, epoch by epoch, with a checkpoint after each: a run that was stopped goes on where it was.
 
+Two stages: a trunk on the first mix of rows, then rounds over the wide mix, each of a few branches with a draw of rows
+of their own. The mean of the last ones is served: it is better than either, and costs what one does.
+
 One thread, seeded; bfloat16 products (half the time where the processor has them). Word embeddings and the lowest
 layers stay as they are: most words are seen too rarely to be moved well.
 """
@@ -10,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,11 +22,13 @@ from numpy.typing import NDArray
 from router.clip import MAX_TOKENS
 from router.encoder import TextIds
 from router.lexical import FEATURES, features
-from router.training.data import SEED, Corpus, Row
+from router.training.data import BRANCHES, LAST, ROUNDS, SEED, Corpus, Row
 from router.training.network import Batch, Network
 
-EPOCHS = 3
-"""The last is short and leans on the handwritten rows: `data.Corpus.epoch`."""
+TRUNK = LAST + 1
+"""Epochs of the first stage; the last is short and leans on the handwritten rows: `data.Corpus.epoch`."""
+WIDE_RATES = (0.7, 0.5)
+"""Share of the full rate at which each round begins."""
 RATE = 1.2e-4
 HEAD_RATE = 1e-3
 LAYER_DECAY = 0.85
@@ -53,20 +59,44 @@ class Trainer:
         self._grades = _grades(corpus)
 
     def run(self) -> None:
-        """Train the epochs that no checkpoint has."""
-        steps = [len(_batches(self._lengths(self._corpus.epoch(n)), random.Random(n))) for n in range(EPOCHS)]
+        """Train what no checkpoint has, and leave the last round's mean in the network."""
+        self._stage("epoch", range(TRUNK), _rate)
+        for number in range(ROUNDS):
+            for branch in range(BRANCHES):
+                self.run_branch(number, branch)
+            self._gather(number)
+
+    def run_branch(self, number: int, branch: int) -> None:
+        """One run of a round, from the mean of the round before; of the first round, from the trunk's end."""
+        if number:
+            self._gather(number - 1)
+        else:
+            self.network.load_state_dict(self._stored("epoch", LAST)["network"])
+        epoch = _wide(number, branch)
+        self._stage("wide", range(epoch, epoch + 1), lambda steps: _falling(sum(steps), WIDE_RATES[number]))
+
+    def _gather(self, number: int) -> None:
+        """Load the mean of a round's branches."""
+        ends = [self._stored("wide", _wide(number, branch))["network"] for branch in range(BRANCHES)]
+        self.network.load_state_dict({name: _mean([end[name] for end in ends]) for name in ends[0]})
+
+    def _stage(self, name: str, epochs: Sequence[int], rate: Callable[[list[int]], Callable[[int], float]]) -> None:
+        steps = [len(_batches(self._lengths(self._corpus.epoch(n)), random.Random(n))) for n in epochs]
         optimiser = torch.optim.AdamW(self._groups(), weight_decay=0.01)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, _rate(sum(steps[:-1]), steps[-1]))
-        done = [number for number in range(EPOCHS) if (self._work / f"epoch-{number}.pt").exists()]
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate(steps))
+        done = [number for number in epochs if (self._work / f"{name}-{number}.pt").exists()]
         if done:
-            stored = torch.load(self._work / f"epoch-{done[-1]}.pt", weights_only=True)
+            stored = self._stored(name, done[-1])
             self.network.load_state_dict(stored["network"])
             optimiser.load_state_dict(stored["optimiser"])
             schedule.load_state_dict(stored["schedule"])
-        for number in range(len(done), EPOCHS):
+        for number in epochs[len(done) :]:
             self._epoch(number, optimiser, schedule)
             state = {"network": self.network, "optimiser": optimiser, "schedule": schedule}
-            torch.save({name: part.state_dict() for name, part in state.items()}, self._work / f"epoch-{number}.pt")
+            torch.save({key: part.state_dict() for key, part in state.items()}, self._work / f"{name}-{number}.pt")
+
+    def _stored(self, name: str, number: int) -> dict[str, Any]:
+        return torch.load(self._work / f"{name}-{number}.pt", weights_only=True)
 
     def batch(self, rows: Sequence[Row]) -> Batch:
         raw = np.stack([features(row.ask) for row in rows])
@@ -142,8 +172,9 @@ class Trainer:
         return groups
 
 
-def _rate(falling: int, resting: int) -> Callable[[int], float]:
-    """Share of the full rate at a step: a short rise, down to a third over the full epochs, then to rest."""
+def _rate(steps: list[int]) -> Callable[[int], float]:
+    """The trunk's share of the full rate at a step: a short rise, down to a third over the full epochs, to rest."""
+    falling, resting = sum(steps[:-1]), steps[-1]
 
     def share(step: int) -> float:
         if step < falling:
@@ -151,6 +182,20 @@ def _rate(falling: int, resting: int) -> Callable[[int], float]:
         return max(0.01, (1 - (step - falling) / resting) / 3)
 
     return share
+
+
+def _falling(steps: int, begin: float) -> Callable[[int], float]:
+    """A branch's: a short rise to `begin`, then evenly down to rest."""
+    return lambda step: begin * min((step + 1) / (0.05 * steps), max(0.01, 1 - step / steps))
+
+
+def _wide(number: int, branch: int) -> int:
+    """Number of the epoch of one branch of one round: each draws rows of its own."""
+    return TRUNK + number * BRANCHES + branch
+
+
+def _mean(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.stack([tensor.double() for tensor in tensors]).mean(0).to(tensors[0].dtype)
 
 
 def _grades(corpus: Corpus) -> dict[tuple[str, int], tuple[float, float]]:

@@ -10,7 +10,9 @@ from router.training.data import Row
 
 Floats = NDArray[np.float64]
 KNOTS = 16
-RIDGE = 3000.0
+RIDGE = 10_000.0
+LIGHT_RIDGE = 500.0
+"""For the lexical features: counts of numbers and clauses say more of steps than any direction of an encoding."""
 LEAST_GRADED = 40
 GRADE_WEIGHTS = {"gsm8k": 6.0, "cmath_zh": 8.0}
 """Counted steps are a finer grade than an author's four levels, and there are fewer of them."""
@@ -29,10 +31,13 @@ def classes_of(rows: Sequence[Row]) -> NDArray[np.float32]:
     return np.array(found, dtype=np.float32)
 
 
-def fit_residual(features: Floats, rows: Sequence[Row], begun: NDArray[np.float32]) -> NDArray[np.float32]:
+def fit_residual(
+    features: Floats, rows: Sequence[Row], begun: NDArray[np.float32], light: slice
+) -> NDArray[np.float32]:
     """Ridge regression on the grades, each in standard deviations within its source and label, near `begun`.
 
-    `begun` is what fine-tuning left: a weight for each column of the features, and a constant. Grades and features are
+    `begun` is what fine-tuning left: a weight for each column of the features, and a constant. `light`: the columns of
+    lexical features. Grades and features are
     centred within their source and label: a regression over all rows together orders sources, and nothing inside them.
     """
     groups: dict[tuple[str, int], list[int]] = {}
@@ -52,7 +57,9 @@ def fit_residual(features: Floats, rows: Sequence[Row], begun: NDArray[np.float3
     scaled = centred[counted] / spread
     weights = np.array([GRADE_WEIGHTS.get(row.source, 1.0) for row in rows])[counted]
     weighed = scaled * weights[:, None]
-    moved = np.linalg.solve(weighed.T @ scaled + RIDGE * np.eye(scaled.shape[1]), weighed.T @ targets[counted]) / spread
+    ridge = np.full(scaled.shape[1], RIDGE)
+    ridge[light] = LIGHT_RIDGE
+    moved = np.linalg.solve(weighed.T @ scaled + np.diag(ridge), weighed.T @ targets[counted]) / spread
     found = np.append(begun[:-1] + moved, 0.0)
     reasoning = counted & np.array([row.label == 1 for row in rows])
     found[-1] = -float((features[reasoning] @ found[:-1]).mean())

@@ -20,6 +20,7 @@ def judge(models: Models, corpus: Corpus, trainer: Trainer) -> dict[str, Any]:
     sets = {
         "handwritten_held": corpus.held,
         "crossed_held_templates": corpus.held_crossed,
+        "groups_held": corpus.held_pairs,
         "hard_open": corpus.hard,
         "ood": corpus.ood,
     }
@@ -78,7 +79,7 @@ def five_folds(p: Floats, rows: Sequence[Row]) -> dict[str, float]:
 
 def graded(models: Models, corpus: Corpus) -> dict[str, float]:
     """Spearman of the complexity with each graded source's own grade, on rows no epoch was fitted on."""
-    seen = {row.ask.text for epoch in range(3) for row in corpus.epoch(epoch)}
+    seen = {row.ask.text for epoch in corpus.epochs() for row in corpus.epoch(epoch)}
     found: dict[str, float] = {}
     for source in ("gsm8k", "cmath_zh", "reasoning_gym", "college_math", "olympiadbench"):
         graded_rows = [row for row in corpus.plain if row.source == source and is_grade_held(row)]

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from router.training.crossed.dress import dress, harness, join
 from router.training.crossed.slots import fill
-from router.training.crossed.templates import ANY, FOLLOWUP, SOLO, TERSE, Ask, Language, Templates
+from router.training.crossed.templates import ANY, FOLLOWUP, SOLO, TERSE, Ask, Language, Scene, Templates
 
 HELD_SHARE = 0.12
+STORY_FIRST = (0.35, 0.08)
+"""Share of a group's asks without content that come after a text of another group, by label: it evens the lengths."""
 _REPLIES = ("Sure.", "Here is what I found.", "It depends.", "Let me think about that.", "Done.", "OK.", "…")
 
 
@@ -46,6 +48,40 @@ def generate(templates: Templates, count: int, seed: int, lent: Sequence[tuple[s
         code = "en" if rng.random() < 0.36 else rng.choice(codes)
         made.append(_one(templates[code], number % 2, rng, templates, lent))
     return made
+
+
+def pairs(templates: Templates, seed: int, *, held: bool = False) -> list[Made]:
+    """Every ask of the groups once, its slots drawn anew, and as many of the rarer label again as make both equal.
+
+    Even within each language; only the groups held out, or only the others.
+    """
+    rng = random.Random(seed)
+    made: list[Made] = []
+    for code in sorted(templates):
+        language = templates[code]
+        asks = [(group, ask) for group in language.groups if group.is_held is held for ask in group.asks]
+        chosen = list(asks)
+        if not held:
+            few = sorted((0, 1), key=lambda label: sum(ask.label == label for _, ask in asks))[0]
+            again = [item for item in asks if item[1].label == few]
+            chosen += rng.sample(again, min(len(again), len(asks) - 2 * len(again)))
+        made.extend(_grouped(language, group, ask, rng) for group, ask in chosen)
+    return made
+
+
+def _grouped(language: Language, group: Scene, ask: Ask, rng: random.Random) -> Made:
+    known: dict[str, str] = {}
+    content = fill(group.content, rng, known, language.dress)
+    *before, last = (fill(turn, rng, known, language.dress) for turn in ask.text.split(" >> "))
+    text = join(content, last, rng) if content else last
+    stories = [scene.content for scene in language.groups if scene.content and scene.is_held is group.is_held]
+    if not content and not before and stories and rng.random() < STORY_FIRST[ask.label]:
+        text = f"{fill(rng.choice(stories), rng, {}, language.dress)}{rng.choice((' ', chr(10), chr(10) * 2))}{last}"
+    if not group.is_held:
+        text = dress(text, rng, language.dress.get("pre", []), language.dress.get("post", []))
+    if rng.random() < 0.05:
+        text = harness(text, rng)
+    return Made(text, ask.label, ask.complexity, language.code, "group", group.is_held, tuple(before))
 
 
 def _one(

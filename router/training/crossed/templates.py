@@ -1,9 +1,12 @@
-"""Reads the template files beside it. Their format, and nothing about how templates become prompts.
+"""Reads the template files beside it and in `pairs/`. Their format, and nothing about how templates become prompts.
 
 A file is of one language (its name) or switches with `@ code`. Lines: `! names: a|b`, `! pre:` and `! post:` give what
 dresses a prompt; `= text` opens a scene with that content, `= *` asks that fit any content, `= terse`, `= solo` and
 `= followup` asks that need none. An ask is `+` reasoning or `-` simple: more signs are harder or simpler, `+-` easiest
 of the reasoning ones.
+
+The files in `pairs/` hold groups instead: asks of both labels that belong together, over one content (`= text`) or of
+like shape (`=` alone). `==` holds a group out whole. `first turn >> ask` is an ask that follows another.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +30,10 @@ class Ask:
 @dataclass(slots=True)
 class Scene:
     content: str
+    """Empty in a group whose asks need none."""
     asks: list[Ask] = field(default_factory=list)
+    is_held: bool = False
+    """Of groups: for figures, never for fitting."""
 
 
 @dataclass(slots=True)
@@ -36,6 +42,8 @@ class Language:
     scenes: list[Scene] = field(default_factory=list)
     kinds: dict[str, list[Ask]] = field(default_factory=dict)
     """Asks without a content of their own, by kind: `*`, terse, solo, followup."""
+    groups: list[Scene] = field(default_factory=list)
+    """From `pairs/`."""
     dress: dict[str, list[str]] = field(default_factory=dict)
     """`names`, `cities`, `pre`, `post`."""
 
@@ -47,6 +55,8 @@ def read_templates(folder: Path = FOLDER) -> Templates:
     """All languages. Raises ValueError naming file and line."""
     found: Templates = {}
     for path in sorted(folder.glob("*.txt")):
+        _read_file(path, found)
+    for path in sorted((folder / "pairs").glob("*.txt")):
         _read_file(path, found)
     return found
 
@@ -64,6 +74,9 @@ def _read_file(path: Path, found: Templates) -> None:
         elif mark == "!":
             kind, _, values = rest.partition(": ")
             language.dress.setdefault(kind, []).extend(value for value in values.split("|") if value)
+        elif mark in ("=", "==") and path.parent.name == "pairs":
+            language.groups.append(Scene(rest, is_held=mark == "=="))
+            asks = language.groups[-1].asks
         elif mark == "=":
             if rest in (ANY, TERSE, SOLO, FOLLOWUP):
                 asks = language.kinds.setdefault(rest, [])
