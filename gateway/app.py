@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from gateway import __version__
 from gateway.api.chat import ChatRoute
 from gateway.api.docs import describe_chat
+from gateway.api.feedback import feedback_router
 from gateway.api.models import models_router
 from gateway.api.ops import ops_router
 from gateway.api.relay import relay
@@ -30,6 +31,7 @@ from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.embedded_pools import run_embedded
 from gateway.observe.metrics import Metrics
+from gateway.observe.multiprocess import bury_the_dead, say_farewell
 from gateway.pools import Registry
 from gateway.pools.departures import DepartureWatch
 from gateway.pools.health import HealthWatch
@@ -58,6 +60,7 @@ class Thinkgate:
         Raises EmbeddedUnavailable when a pool wants the embedded engine and a piece of it is missing.
         """
         service = self.service
+        bury_the_dead()
         service.routing.warm_up()
         try:
             async with run_embedded(service), asyncio.TaskGroup() as group:
@@ -74,6 +77,7 @@ class Thinkgate:
                         watch.cancel()
         finally:
             service.close()
+            say_farewell()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == CHAT_PATH:
@@ -91,6 +95,7 @@ def _rest(service: Service) -> FastAPI:
     )
     app.include_router(models_router(service))
     app.include_router(route_router(service))
+    app.include_router(feedback_router(service))
     app.include_router(ops_router(service))
     app.include_router(workers_router(service))
     for path, summary in (

@@ -135,9 +135,12 @@ class Launcher:
 
     async def _ask(self, worker: Worker, call: Call, kind: str) -> Leg:
         entry = self._entry
+        if entry.dispatched is None:
+            entry.dispatched = asyncio.get_running_loop().time()
         entry.kinds.append(kind)
         entry.legs += 1
         entry.worker = worker.name
         self.worker = worker
         names = {REQUEST_ID: leg_id(entry.request_id, entry.legs), "accept": "text/event-stream"}
-        return await Leg.launch(worker, call, self._pool.profile, self._deadlines, {**self._pool.headers, **names})
+        headers = {**self._pool.headers, **names}
+        return await Leg.launch(worker, call, self._pool.profile, self._deadlines, headers, bill=entry.bills[0])

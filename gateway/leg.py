@@ -17,7 +17,8 @@ from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engin
 from gateway.engines import Call, Profile
 from gateway.engines.ids import TOKENIZE_PATH
 from gateway.pools import Worker
-from gateway.pools.pressure import tokens_of
+from gateway.pools.meter import Bill
+from gateway.pools.pressure import prompt_tokens_of, tokens_of
 from gateway.pools.verdict import NEUTRAL, SUCCESS, Kind, Verdict, judge, judge_transport
 from gateway.query import encode_object
 from gateway.reading import AnswerReader, Identity, Prompt
@@ -49,7 +50,9 @@ class LegFailed(Exception):
 class Leg:
     """Made by `launch`. `read` until it gives None; `end` lets the worker go, and stops the engine at any time."""
 
-    def __init__(self, worker: Worker, call: Call, profile: Profile, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, worker: Worker, call: Call, profile: Profile, headers: Mapping[str, str], bill: Bill | None = None
+    ) -> None:
         self.worker = worker
         self.call = call
         self._headers = headers
@@ -59,21 +62,28 @@ class Leg:
         self._first: list[Delta] = []
         self._is_let_go = False
         self._verdict = NEUTRAL
-        self._seat = worker.seat(tokens_of(call))
+        self._seat = worker.seat(tokens_of(call), bill, prompt_tokens_of(call))
         self._sent_ids: tuple[int, ...] = ()
         self._is_asked = False
         """Has the engine been asked to generate? Some answer nothing at all before their first token."""
 
     @classmethod
     async def launch(
-        cls, worker: Worker, call: Call, profile: Profile, deadlines: Deadlines, headers: Mapping[str, str]
+        cls,
+        worker: Worker,
+        call: Call,
+        profile: Profile,
+        deadlines: Deadlines,
+        headers: Mapping[str, str],
+        *,
+        bill: Bill | None = None,
     ) -> Leg:
-        """Send the call and wait for the first delta that means something. Raises LegFailed.
+        """Send the call and wait for the first delta that means something. `bill`: whose it is. Raises LegFailed.
 
         An engine may answer 200 before it has looked at the request (vLLM), and may name the role before it fails:
         only a delta beyond that says that it generates.
         """
-        leg = cls(worker, call, profile, headers)
+        leg = cls(worker, call, profile, headers, bill)
         try:
             async with asyncio.timeout(deadlines.first_token):
                 await leg._begin()
@@ -91,6 +101,7 @@ class Leg:
             raise
         assert leg._response is not None
         leg._response.watch(deadlines.idle)
+        worker.meter.generates(leg._seat.stint)
         return leg
 
     @property
@@ -160,6 +171,7 @@ class Leg:
             return deltas
         finally:
             stride.heard(began, size)
+            self._seat.stint.said += size
 
     async def _fill(self) -> list[Delta]:
         assert self._response is not None

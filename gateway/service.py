@@ -15,6 +15,7 @@ from gateway.edge.auth import Caller, Gate
 from gateway.ledger import Ledger
 from gateway.observe.metrics import Metrics
 from gateway.observe.pools import PoolMetrics
+from gateway.opinions import Opinions
 from gateway.pools import Pool, Registry, Worker
 from gateway.query import Query, of_intent
 from gateway.routing import Routing
@@ -37,11 +38,21 @@ class Service:
         self.registry = registry
         self.routing = routing
         self.gate = Gate(config.keys)
-        self.ledger = Ledger(metrics, config.logs.loop_samples)
-        listener = PoolMetrics(metrics)
+        self.opinions = Opinions(metrics)
+        self.ledger = Ledger(metrics, config.logs.loop_samples, self.opinions.remember)
+        self._listener = listener = PoolMetrics(metrics)
         for pool in registry.pools.values():
             pool.listener = listener
+            self.ledger.expect(pool.name)
+            for worker in pool.workers:
+                listener.show(pool.name, worker)
+        metrics.before_scrape.append(self._refresh)
         self.is_draining = False
+
+    def _refresh(self) -> None:
+        for pool in self.registry.pools.values():
+            for worker in pool.workers:
+                self._listener.refresh(pool.name, worker)
 
     @property
     def body_limit(self) -> int:

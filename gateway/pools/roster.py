@@ -16,7 +16,9 @@ from typing import Protocol
 import structlog
 
 from gateway.config import Pool as PoolConfig
+from gateway.configpool import gpus_of
 from gateway.edge.errors import ApiError, all_busy, not_ready
+from gateway.pools.meter import Meter, Use
 from gateway.pools.retries import RetryBudget
 from gateway.pools.selection import POLICIES, Selection
 from gateway.pools.states import State
@@ -55,6 +57,8 @@ class Listener(Protocol):
     def judged(self, pool: str, worker: Worker, verdict: Verdict) -> None: ...
     def flooded(self, pool: str, worker: Worker) -> None: ...
     def retry_refused(self, pool: str) -> None: ...
+    def used(self, pool: str, use: Use) -> None: ...
+    def measured(self, pool: str, worker: Worker) -> None: ...
     def removed(self, pool: str, worker: Worker) -> None: ...
 
 
@@ -195,6 +199,11 @@ class Roster:
             worker.ejected_until = min(worker.ejected_until, self.clock())  # it was the prompt after all
         worker.floods, worker.shunned_until = 0, 0.0
 
+    def note_measured(self, worker: Worker) -> None:
+        """Its engine has told how busy it is."""
+        if self.listener is not None and worker in self.workers:
+            self.listener.measured(self.name, worker)
+
     def note_retry_refused(self) -> None:
         """A failed launch was worth another try, and the budget for those was spent or nobody was left."""
         if self.listener is not None:
@@ -253,6 +262,7 @@ class Roster:
         self.move(worker, State.GONE, "it was removed")
         self.workers = [one for one in self.workers if one is not worker]
         worker.client.close()
+        worker.meter.close()
         if self.listener is not None:
             self.listener.removed(self.name, worker)
 
@@ -260,6 +270,7 @@ class Roster:
         """Take in a worker that is not in the config: the embedded engine's, once it listens."""
         for worker in self.workers:
             self.move(worker, State.GONE, "its engine was started anew")
+            worker.meter.close()
         self.close()
         self.workers = [self._connect(name, url)]
         self._got_ready.clear()
@@ -272,7 +283,13 @@ class Roster:
         worker = connect(name, url, self.config, self.clock())
         worker.departed = self.departed
         worker.on_verdict = self._on_end
+        worker.meter = Meter(gpus_of(self.config, url), lambda: self.clock())  # noqa: PLW0108 - a test changes it later
+        worker.meter.on_use = self._on_use
         return worker
+
+    def _on_use(self, use: Use) -> None:
+        if self.listener is not None:
+            self.listener.used(self.name, use)
 
     def _on_end(self, worker: Worker, verdict: Verdict, stamp: int) -> None:
         self.judge(worker, verdict, stamp)
