@@ -78,6 +78,8 @@ class Thinkgate:
         finally:
             service.close()
             say_farewell()
+            if service.tracer is not None:
+                await asyncio.to_thread(service.tracer.close)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == CHAT_PATH:

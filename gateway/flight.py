@@ -64,6 +64,7 @@ class Flight:
             band=band_of(decision),
             cap=plan.cap,
             gpu_hour_price=pool.config.gpu_hour_price,
+            trace=query.trace,
         )
         self._launcher = Launcher(pool, self._entry, plan.deadlines, conversation_of(query.messages))
         self._leg: Leg | None = None
@@ -230,6 +231,8 @@ class Flight:
             if ruling is None and self._watch.is_thinking and self._loop.time() > late and not self._watch.is_in_call:
                 ruling = Ruling.DEADLINE
             if ruling is not None or self._watch.is_stopped:
+                if ruling is not None and leg.trace is not None:
+                    leg.trace.cut(ruling)
                 leg.end(End.ABANDONED)  # first the engine stops, then the client hears of it
             if passed:
                 await sink.write(passed, leg.identity)

@@ -66,6 +66,7 @@ class Formation:
             band=band_of(decision),
             cap=plan.cap,
             gpu_hour_price=pool.config.gpu_hour_price,
+            trace=query.trace,
         )
 
     async def run(self, sink: Sink) -> None:

@@ -142,5 +142,10 @@ class Launcher:
         entry.worker = worker.name
         self.worker = worker
         names = {REQUEST_ID: leg_id(entry.request_id, entry.legs), "accept": "text/event-stream"}
-        headers = {**self._pool.headers, **names}
-        return await Leg.launch(worker, call, self._pool.profile, self._deadlines, headers, bill=entry.bills[0])
+        headers, trace = {**self._pool.headers, **names}, None
+        if entry.trace is not None:
+            pool = self._pool
+            trace = entry.trace.leg(kind, worker.name, worker.url, pool.config.engine, pool.config.model)
+            headers |= trace.headers
+        profile = self._pool.profile
+        return await Leg.launch(worker, call, profile, self._deadlines, headers, bill=entry.bills[0], trace=trace)

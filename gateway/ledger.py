@@ -18,6 +18,7 @@ import structlog
 from budgets.loops import Finding
 from gateway.bands import Band
 from gateway.observe.metrics import Metrics
+from gateway.observe.trace import FlightTrace, Landed
 from gateway.pools.meter import Bill
 from router import Route
 
@@ -128,6 +129,7 @@ class Entry:
     bills: list[Bill] = field(default_factory=lambda: [Bill()])
     """Its own first, and those of the flights it is made of."""
     gpu_hour_price: float | None = None
+    trace: FlightTrace | None = None
     problem: str = ""
     loops: list[LoopNote] = field(default_factory=list[LoopNote])
     kinds: list[str] = field(default_factory=list[str])
@@ -202,6 +204,8 @@ class Ledger:
         self._close_gpu(entry)
         if self._remember is not None:
             self._remember(entry)
+        if entry.trace is not None:
+            entry.trace.landed(_landed(entry))
         _log_line(entry, now)
 
     def _close_times(self, entry: Entry, now: float) -> None:
@@ -270,6 +274,19 @@ class Ledger:
         if any(note.done in {LoopDone.RESCUED, LoopDone.AFRESH} for note in entry.loops):
             result = "answered" if entry.outcome is Outcome.LOOP_RESCUED else str(entry.outcome)
             metrics.loop_rescues.labels(pool, result).inc()
+
+
+def _landed(entry: Entry) -> Landed:
+    return Landed(
+        outcome=str(entry.outcome),
+        prompt=entry.prompt,
+        completion=entry.reasoning + entry.answer,
+        reasoning=entry.reasoning,
+        legs=entry.legs,
+        ended_by=None if entry.ended_by is None else str(entry.ended_by),
+        status=entry.status,
+        problem=entry.problem,
+    )
 
 
 def _log_line(entry: Entry, now: float) -> None:

@@ -16,6 +16,7 @@ from gateway.deltas import Begin, Delta, Opaque, Text
 from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_refused, engine_silent
 from gateway.engines import Call, Profile
 from gateway.engines.ids import TOKENIZE_PATH
+from gateway.observe.trace import LegTrace
 from gateway.pools import Worker
 from gateway.pools.meter import Bill
 from gateway.pools.pressure import prompt_tokens_of, tokens_of
@@ -51,10 +52,18 @@ class Leg:
     """Made by `launch`. `read` until it gives None; `end` lets the worker go, and stops the engine at any time."""
 
     def __init__(
-        self, worker: Worker, call: Call, profile: Profile, headers: Mapping[str, str], bill: Bill | None = None
+        self,
+        worker: Worker,
+        call: Call,
+        profile: Profile,
+        headers: Mapping[str, str],
+        *,
+        bill: Bill | None = None,
+        trace: LegTrace | None = None,
     ) -> None:
         self.worker = worker
         self.call = call
+        self.trace = trace
         self._headers = headers
         self._reader = AnswerReader(call, profile.format)
         self._response: Response | None = None
@@ -77,13 +86,14 @@ class Leg:
         headers: Mapping[str, str],
         *,
         bill: Bill | None = None,
+        trace: LegTrace | None = None,
     ) -> Leg:
         """Send the call and wait for the first delta that means something. `bill`: whose it is. Raises LegFailed.
 
         An engine may answer 200 before it has looked at the request (vLLM), and may name the role before it fails:
         only a delta beyond that says that it generates.
         """
-        leg = cls(worker, call, profile, headers, bill)
+        leg = cls(worker, call, profile, headers, bill=bill, trace=trace)
         try:
             async with asyncio.timeout(deadlines.first_token):
                 await leg._begin()
@@ -102,6 +112,8 @@ class Leg:
         assert leg._response is not None
         leg._response.watch(deadlines.idle)
         worker.meter.generates(leg._seat.stint)
+        if trace is not None:
+            trace.generates()
         return leg
 
     @property
@@ -138,6 +150,8 @@ class Leg:
         if self._is_let_go:
             return
         self._is_let_go = True
+        if self.trace is not None:
+            self.trace.end(how)
         aborted = how is End.ABANDONED and self._is_asked and not self._reader.is_over
         self.worker.let_go(self._seat, self._verdict, aborted=aborted)
         if self._response is not None:

@@ -17,6 +17,7 @@ from gateway.app import Thinkgate
 from gateway.config import Config
 from gateway.embedded import EmbeddedUnavailable
 from gateway.observe.logs import configure_logs
+from gateway.observe.trace import TracingUnavailable
 from router import RouterUnavailable
 
 KEEP_ALIVE = 75
@@ -50,7 +51,7 @@ def run(config: Config) -> None:
     configure_logs(config.logs)
     try:
         app = Thinkgate(config)
-    except RouterUnavailable as error:
+    except (RouterUnavailable, TracingUnavailable) as error:
         raise StartFailed(str(error)) from error
     listening = _bind(config)
     settings = uvicorn.Config(

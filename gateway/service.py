@@ -15,6 +15,7 @@ from gateway.edge.auth import Caller, Gate
 from gateway.ledger import Ledger
 from gateway.observe.metrics import Metrics
 from gateway.observe.pools import PoolMetrics
+from gateway.observe.trace import Routed, tracer_of
 from gateway.opinions import Opinions
 from gateway.pools import Pool, Registry, Worker
 from gateway.query import Query, of_intent
@@ -38,6 +39,7 @@ class Service:
         self.registry = registry
         self.routing = routing
         self.gate = Gate(config.keys)
+        self.tracer = tracer_of(config.tracing)
         self.opinions = Opinions(metrics)
         self.ledger = Ledger(metrics, config.logs.loop_samples, self.opinions.remember)
         self._listener = listener = PoolMetrics(metrics)
@@ -140,6 +142,20 @@ def decision_headers(course: Course) -> Mapping[str, str]:
         if cap is None
         else f"{cap}; how={course.plan.how}; source={course.plan.source}",
     }
+
+
+def routed_as(course: Course) -> Routed:
+    """What a trace may tell of a decision."""
+    decision, plan = course.decision, course.plan
+    return Routed(
+        model=course.pool.config.model,
+        route=decision.route,
+        pool=course.pool.name,
+        tier=decision.tier,
+        complexity=decision.complexity,
+        cap=plan.cap,
+        how=plan.how,
+    )
 
 
 CHARACTERS_A_TOKEN = 3
