@@ -178,6 +178,8 @@ class Ledger:
             metrics.tokens.labels(pool, kind)
         for held in ("yes", "no"):
             metrics.caps_held.labels(pool, held)
+        for kind in ("first", "retry", "answer", "migrated"):
+            metrics.legs.labels(pool, kind)
         for one in (metrics.in_flight, metrics.retries_refused, metrics.loop_tokens_saved, metrics.gpu_busy,
                     metrics.gpu_pending, metrics.gpu_unattributed):  # fmt: skip
             one.labels(pool)

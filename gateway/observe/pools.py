@@ -30,6 +30,13 @@ class PoolMetrics:
         metrics.worker_ready.labels(*labels).set(worker.is_ready)
         for state in State:
             metrics.worker_state.labels(*labels, state).set(worker.state is state)
+        # Counters that start at 0: what first appears at 1 has no rate, and an alert would miss it.
+        for series in (metrics.worker_floods, metrics.native_overruns, metrics.aborts_lingering):
+            series.labels(*labels)
+        for cause in Cause:
+            metrics.worker_ejections.labels(*labels, cause)
+        for kind in Kind:
+            metrics.verdicts.labels(*labels, kind)
         self.refresh(pool, worker)
 
     def refresh(self, pool: str, worker: Worker) -> None:
