@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from prometheus_client import Counter
 
 from gateway import config
 from gateway.observe.metrics import Metrics
@@ -49,18 +48,6 @@ class Routing:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="router")
         self._running: dict[Ask, asyncio.Future[Decision]] = {}
         self._pace = _FIRST_GUESS
-        self._fallbacks = Counter(
-            "thinkgate_router_fallbacks_total",
-            "Verdicts the cheap tier gave for an encoder that was late, too busy or failing.",
-            ["why"],
-            registry=metrics.registry,
-        )
-        self._shadowed = Counter(
-            "thinkgate_router_shadow_total",
-            "Verdicts of the shadow model by whether they agree with those in force.",
-            ["agrees"],
-            registry=metrics.registry,
-        )
 
     @classmethod
     def of_config(cls, settings: config.Router, metrics: Metrics) -> Routing:
@@ -135,7 +122,7 @@ class Routing:
         return decision
 
     def _fall_back(self, words: Decision, why: str) -> Decision:
-        self._fallbacks.labels(why).inc()
+        self._metrics.router_fallbacks.labels(why).inc()
         return words
 
     def _compare(self, shadow: Classifier, ask: Ask, decision: Decision) -> None:
@@ -144,7 +131,7 @@ class Routing:
         except Exception:  # a shadow has no effect, its trouble included
             log.exception("shadow model failed")
             return
-        self._shadowed.labels("yes" if agrees else "no").inc()
+        self._metrics.router_shadow.labels("yes" if agrees else "no").inc()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -41,7 +41,7 @@ NAMED: Final = {
 COLUMN, LINE = 0.75, 0.42
 """Inches of a grid unit."""
 MARGIN = 0.1
-MOST_NAMES: Final = 8
+MOST_NAMES: Final = 12
 
 
 def draw(board: dict[str, Any], ask: Ask, path: Path) -> None:
@@ -91,7 +91,7 @@ def named(legend: str, labels: dict[str, str]) -> str:
 def shown(value: float, unit: str, decimals: int | None = None) -> str:
     """As Grafana writes it, roughly."""
     if unit == "percentunit":
-        return f"{value * 100:.{1 if decimals is None else decimals}f}%"
+        return f"{value * 100:.3g}%" if decimals is None else f"{value * 100:.{decimals}f}%"
     if unit == "s":
         if abs(value) < 1 and value:
             return f"{value * 1000:.3g} ms"
@@ -151,7 +151,7 @@ def _timeseries(figure: Figure, box: tuple[float, ...], panel: dict[str, Any], f
             axes.fill_between(_days(times), 0, gapped, color=color, alpha=0.06, lw=0)
     _finish(axes, defaults)
     if lines:
-        axes.legend(*_some(axes), ncols=4 if len(lines) > 3 else 3, **_LEGEND)
+        axes.legend(*_some(axes), ncols=3 if max(len(name) for name, _ in lines) > 18 else 4, **_LEGEND)
 
 
 _LEGEND: Final[dict[str, Any]] = {

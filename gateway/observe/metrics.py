@@ -176,6 +176,18 @@ class Metrics(PoolSeries, GpuSeries):
             buckets=ROUTER_TIMES,
             registry=registry,
         )
+        self.router_fallbacks = Counter(
+            "thinkgate_router_fallbacks_total",
+            "Verdicts the cheap tier gave for an encoder that was late, too busy or failing.",
+            ["why"],
+            registry=registry,
+        )
+        self.router_shadow = Counter(
+            "thinkgate_router_shadow_total",
+            "Verdicts of the shadow model by whether they agree with those in force.",
+            ["agrees"],
+            registry=registry,
+        )
         self.rejections = Counter(
             "thinkgate_rejections_total",
             "Requests answered with an error before any flight, by HTTP status.",

@@ -30,6 +30,8 @@ LABELS = {
     "key",
     "held",
     "phase",
+    "why",
+    "agrees",
 }
 
 
