@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from time import gmtime, strftime
 from typing import Any, Final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 mpl.use("Agg")
 
@@ -126,7 +126,7 @@ def _timeseries(figure: Figure, box: tuple[float, ...], panel: dict[str, Any], f
     defaults = panel["fieldConfig"]["defaults"]
     custom = defaults.get("custom", {})
     is_stacked = custom.get("stacking", {}).get("mode") == "normal"
-    axes = _axes(figure, (box[0] + box[2] * 0.11, box[1] + box[3] * 0.25, box[2] * 0.86, box[3] * 0.62))
+    axes = _axes(figure, (box[0] + box[2] * 0.11, box[1] + box[3] * 0.21, box[2] * 0.86, box[3] * 0.67))
     lines = [(named(target["legendFormat"], labels), pairs) for target, rows in found for labels, pairs in rows]
     lines.sort(key=lambda line: line[0])
     meant = {
@@ -142,13 +142,13 @@ def _timeseries(figure: Figure, box: tuple[float, ...], panel: dict[str, Any], f
         values = dict(pairs)
         if is_stacked:
             above = {at: below[at] + values.get(at, 0.0) for at in times}
-            axes.fill_between(_days(times), list(below.values()), list(above.values()), color=color, alpha=0.35, lw=0)
-            axes.plot(_days(times), list(above.values()), color=color, lw=1, label=name)
+            axes.fill_between(times, list(below.values()), list(above.values()), color=color, alpha=0.35, lw=0)
+            axes.plot(times, list(above.values()), color=color, lw=1, label=name)
             below = above
         else:
             gapped = [values.get(at, math.nan) for at in times]
-            axes.plot(_days(times), gapped, color=color, lw=1.2, label=name, marker="." if len(pairs) < 3 else None)
-            axes.fill_between(_days(times), 0, gapped, color=color, alpha=0.06, lw=0)
+            axes.plot(times, gapped, color=color, lw=1.2, label=name, marker="." if len(pairs) < 3 else None)
+            axes.fill_between(times, 0, gapped, color=color, alpha=0.06, lw=0)
     _finish(axes, defaults)
     if lines:
         axes.legend(*_some(axes), ncols=3 if max(len(name) for name, _ in lines) > 18 else 4, **_LEGEND)
@@ -184,9 +184,7 @@ def _finish(axes: Axes, defaults: dict[str, Any]) -> None:
     axes.set_ylim(0, top if top is not None else max(high, *(step * 1.2 for step in steps), 1e-3) if high > 0 else 1)
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value, defaults["unit"])))
-    locator = AutoDateLocator(minticks=3, maxticks=6)
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
+    _tell_time(axes)
     axes.margins(x=0)
 
 
@@ -198,11 +196,9 @@ def _timeline(figure: Figure, box: tuple[float, ...], panel: dict[str, Any], fou
     for row, (_, pairs) in enumerate(lines):
         for (at, value), (until, _) in zip(pairs, [*pairs[1:], pairs[-1]], strict=True):
             color = NAMED[words[str(int(value))]["color"]]
-            axes.barh(row, _days([until])[0] - _days([at])[0], left=_days([at])[0], height=0.75, color=color, lw=0)
+            axes.barh(row, until - at, left=at, height=0.75, color=color, lw=0)
     axes.set_yticks(range(len(lines)), [name for name, _ in lines])
-    locator = AutoDateLocator(minticks=3, maxticks=5)
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
+    _tell_time(axes)
     axes.grid(visible=False)
     axes.margins(x=0)
     for place, option in enumerate(words.values()):
@@ -221,8 +217,9 @@ def _axes(figure: Figure, box: tuple[float, ...]) -> Axes:
     return axes
 
 
-def _days(times: list[float]) -> list[float]:
-    return [at / 86_400 for at in times]
+def _tell_time(axes: Axes) -> None:
+    axes.xaxis.set_major_locator(MultipleLocator(30))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: strftime("%H:%M:%S", gmtime(at))))
 
 
 def _color(value: float, steps: list[dict[str, Any]]) -> str:
