@@ -31,7 +31,7 @@ from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.embedded_pools import run_embedded
 from gateway.observe.metrics import Metrics
-from gateway.observe.multiprocess import bury_the_dead, say_farewell
+from gateway.observe.multiprocess import say_farewell
 from gateway.pools import Registry
 from gateway.pools.departures import DepartureWatch
 from gateway.pools.health import HealthWatch
@@ -60,7 +60,6 @@ class Thinkgate:
         Raises EmbeddedUnavailable when a pool wants the embedded engine and a piece of it is missing.
         """
         service = self.service
-        bury_the_dead()
         service.routing.warm_up()
         try:
             async with run_embedded(service), asyncio.TaskGroup() as group:

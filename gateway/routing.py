@@ -131,7 +131,7 @@ class Routing:
         except Exception:  # a shadow has no effect, its trouble included
             log.exception("shadow model failed")
             return
-        self._metrics.router_shadow.labels("yes" if agrees else "no").inc()
+        self._metrics.router_shadowed.labels("yes" if agrees else "no").inc()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

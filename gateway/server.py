@@ -17,6 +17,7 @@ from gateway.app import Thinkgate
 from gateway.config import Config
 from gateway.embedded import EmbeddedUnavailable
 from gateway.observe.logs import configure_logs
+from gateway.observe.multiprocess import bury_the_dead
 from gateway.observe.trace import TracingUnavailable
 from router import RouterUnavailable
 
@@ -49,6 +50,7 @@ class _Server(uvicorn.Server):
 def run(config: Config) -> None:
     """Serve until SIGTERM or SIGINT. Raises StartFailed."""
     configure_logs(config.logs)
+    bury_the_dead()
     try:
         app = Thinkgate(config)
     except (RouterUnavailable, TracingUnavailable) as error:

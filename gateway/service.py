@@ -42,7 +42,7 @@ class Service:
         self.tracer = tracer_of(config.tracing)
         self.opinions = Opinions(metrics)
         self.ledger = Ledger(metrics, config.logs.loop_samples, self.opinions.remember)
-        self._listener = listener = PoolMetrics(metrics)
+        self.listener = listener = PoolMetrics(metrics)
         for pool in registry.pools.values():
             pool.listener = listener
             self.ledger.expect(pool.name)
@@ -54,7 +54,7 @@ class Service:
     def _refresh(self) -> None:
         for pool in self.registry.pools.values():
             for worker in pool.workers:
-                self._listener.refresh(pool.name, worker)
+                self.listener.refresh(pool.name, worker)
 
     @property
     def body_limit(self) -> int:

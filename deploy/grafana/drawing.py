@@ -126,7 +126,7 @@ def _timeseries(figure: Figure, box: tuple[float, ...], panel: dict[str, Any], f
     defaults = panel["fieldConfig"]["defaults"]
     custom = defaults.get("custom", {})
     is_stacked = custom.get("stacking", {}).get("mode") == "normal"
-    axes = _axes(figure, (box[0] + box[2] * 0.11, box[1] + box[3] * 0.21, box[2] * 0.86, box[3] * 0.67))
+    axes = _axes(figure, (box[0] + box[2] * 0.11, box[1] + box[3] * 0.24, box[2] * 0.86, box[3] * 0.64))
     lines = [(named(target["legendFormat"], labels), pairs) for target, rows in found for labels, pairs in rows]
     lines.sort(key=lambda line: line[0])
     meant = {
@@ -143,7 +143,8 @@ def _timeseries(figure: Figure, box: tuple[float, ...], panel: dict[str, Any], f
         if is_stacked:
             above = {at: below[at] + values.get(at, 0.0) for at in times}
             axes.fill_between(times, list(below.values()), list(above.values()), color=color, alpha=0.35, lw=0)
-            axes.plot(times, list(above.values()), color=color, lw=1, label=name)
+            edge = list(above.values()) if any(values.values()) else [math.nan] * len(times)  # nothing has no edge
+            axes.plot(times, edge, color=color, lw=1, label=name)
             below = above
         else:
             gapped = [values.get(at, math.nan) for at in times]
@@ -217,8 +218,15 @@ def _axes(figure: Figure, box: tuple[float, ...]) -> Axes:
     return axes
 
 
+MOST_TIMES: Final = 6
+_STEPS: Final = (10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 21_600, 86_400)
+"""Seconds between two marks."""
+
+
 def _tell_time(axes: Axes) -> None:
-    axes.xaxis.set_major_locator(MultipleLocator(30))
+    begin, end = axes.get_xlim()
+    step = next((step for step in _STEPS if (end - begin) / step <= MOST_TIMES), _STEPS[-1])
+    axes.xaxis.set_major_locator(MultipleLocator(step))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: strftime("%H:%M:%S", gmtime(at))))
 
 

@@ -182,7 +182,7 @@ class Metrics(PoolSeries, GpuSeries):
             ["why"],
             registry=registry,
         )
-        self.router_shadow = Counter(
+        self.router_shadowed = Counter(
             "thinkgate_router_shadow_total",
             "Verdicts of the shadow model by whether they agree with those in force.",
             ["agrees"],

@@ -31,13 +31,14 @@ def shared_registry() -> CollectorRegistry | None:
 
 
 def bury_the_dead() -> None:
-    """Take away the gauges of processes that were killed."""
+    """Take away the gauges of processes that were killed; once a process, before it has series of its own: in a
+    container, one that was killed has had the same id."""
     place = folder()
     if place is None:
         return
     for path in place.glob("gauge_live*_*.db"):
         pid = path.stem.rpartition("_")[2]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+        if pid == str(os.getpid()) or (pid.isdigit() and not Path(f"/proc/{pid}").exists()):
             path.unlink(missing_ok=True)
 
 

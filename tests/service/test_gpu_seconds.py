@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.edge.keys import hash_key
 from tests.doubles.engine import Double
 from tests.doubles.exchange import Exchange
 from tests.doubles.server import Host
@@ -126,3 +127,20 @@ class TestFeedback:
     )
     async def test_what_cannot_be_taken_is_said(self, served: Gateway, body: Any, status: int, code: str) -> None:
         assert_error(await post(served.url, body, "/v1/feedback"), status, "invalid_request_error", code)
+
+    async def test_it_is_the_word_of_the_key_that_asked(self, gateway: Callable[..., Gateway], host: Host) -> None:
+        double = host.add(VllmDouble("f-model"))
+        keys = [{"alias": name, "hash": hash_key(f"tg-{name}")} for name in ("ours", "theirs")]
+        one = gateway(config({"vllm": pool(double)}, keys=keys)).wait_workers(1)
+        ours, theirs = ({"authorization": f"Bearer tg-{name}"} for name in ("ours", "theirs"))
+        assert (await stream(one.url, chat("f-model", "ours"), {**ours, "x-request-id": "ours-1"})).done
+        await one.wait_grounded()
+        verdict = {"request_id": "ours-1", "verdict": "bad"}
+        nobody = await post(one.url, verdict, "/v1/feedback")
+        assert_error(nobody, 401, "authentication_error")
+        assert_error(await post(one.url, verdict, "/v1/feedback", theirs), 404, "invalid_request_error")
+        assert (await post(one.url, verdict, "/v1/feedback", ours)).status_code == 200
+        now = await one.metrics()
+        assert now.value("thinkgate_feedback_total") == now.value("thinkgate_feedback_total", verdict="bad") == 1
+        assert now.value("thinkgate_key_requests_total", key="ours", outcome="answered") == 1
+        host.remove(double)
