@@ -208,7 +208,6 @@ class Ledger:
             self._remember(entry)
         if entry.trace is not None:
             entry.trace.landed(_landed(entry))
-            entry.trace = None  # entries are remembered, spans need not be
         _log_line(entry, now)
 
     def _close_times(self, entry: Entry, now: float) -> None:

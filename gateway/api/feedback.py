@@ -30,7 +30,7 @@ def feedback_router(service: Service) -> APIRouter:
         patience = service.config.server.body_timeout
         told = _read(await read_body(request.receive, request.headers, limit=MAX_BODY, patience=patience))
         try:
-            entry = service.opinions.take(
+            judged = service.opinions.take(
                 told.request_id, Opinion(told.verdict), caller.alias, is_admin=caller.is_admin
             )
         except NoOpinion as refused:
@@ -40,10 +40,10 @@ def feedback_router(service: Service) -> APIRouter:
         return JSONResponse(
             {
                 "object": "thinkgate.feedback",
-                "request_id": entry.request_id,
+                "request_id": told.request_id,
                 "verdict": told.verdict,
-                "pool": entry.pool,
-                "outcome": entry.outcome,
+                "pool": judged.pool,
+                "outcome": judged.outcome,
             }
         )
 
