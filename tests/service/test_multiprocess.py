@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +41,10 @@ async def test_either_process_answers_for_both(gateway: Callable[..., Gateway], 
         text = (await client.get(f"{each.url}/metrics")).text
         assert "pid=" not in text
         assert "# HELP thinkgate_requests_total Requests that have ended" in text
+        if shutil.which("promtool") is not None:
+            check = ["promtool", "check", "metrics"]
+            done = await asyncio.to_thread(subprocess.run, check, input=text, capture_output=True, text=True)
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     await double.wait_idle()
 
     # What runs is the sum of both, and the gauges of a process go with it.
