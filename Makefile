@@ -64,6 +64,8 @@ format: $(VENV)/.developed  ## Format and mend what can be mended
 
 docs: $(VENV)/.developed  ## Write the generated parts of docs/ anew from the code
 	@$(BIN)/python -m gateway.configdocs docs
+	@$(BIN)/python -m gateway.observe.metricsdocs docs
+	@$(BIN)/python -m deploy.grafana
 	@$(BIN)/python -m parsers.formatdocs docs/formats.md
 	@$(BIN)/python -m benchmarks.loops.picture docs/loops.md
 

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from gateway import __version__
 from gateway.api.chat import ChatRoute
 from gateway.api.docs import describe_chat
+from gateway.api.feedback import feedback_router
 from gateway.api.models import models_router
 from gateway.api.ops import ops_router
 from gateway.api.relay import COMPLETIONS, EMBEDDINGS, relay
@@ -32,6 +33,7 @@ from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.embedded_pools import run_embedded
 from gateway.observe.metrics import Metrics
+from gateway.observe.multiprocess import say_farewell
 from gateway.pools import Registry
 from gateway.pools.departures import all_gone
 from gateway.pools.watches import Watches
@@ -75,6 +77,9 @@ class Thinkgate:
                     watches.stop_all()
         finally:
             service.close()
+            say_farewell()
+            if service.tracer is not None:
+                await asyncio.to_thread(service.tracer.close)
 
     async def drained(self) -> bool:
         """From the first signal until nothing runs any more, and its engines have been seen to stop. Is nobody left who
@@ -105,6 +110,7 @@ def _rest(service: Service, reloader: Reloader) -> FastAPI:
     )
     app.include_router(models_router(service))
     app.include_router(route_router(service))
+    app.include_router(feedback_router(service))
     app.include_router(ops_router(service))
     app.include_router(workers_router(service))
     app.include_router(reload_router(service, reloader))

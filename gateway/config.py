@@ -27,7 +27,7 @@ from gateway.configpool import (
     Timeouts,
 )
 from gateway.configrouter import Router, UserRoute
-from gateway.configvalues import KEY_HASH_PATTERN, NAME_PATTERN, Name, Seconds, Strict
+from gateway.configvalues import KEY_HASH_PATTERN, NAME_PATTERN, HttpUrl, LineSecret, Name, Seconds, Strict
 from parsers import BadFormat, Format, UnknownFormat, format_from_mapping, lookup
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "Server",
     "Thinking",
     "Timeouts",
+    "Tracing",
     "UserRoute",
     "embedded_default",
 ]
@@ -169,6 +170,22 @@ class Logs(Strict):
     )
 
 
+class Tracing(Strict):
+    """Spans for OpenTelemetry; needs `pip install thinkgate[otel]`. Never a prompt, a key or a body."""
+
+    endpoint: HttpUrl | None = Field(
+        default=None,
+        description="Where spans go, as OTLP over HTTP: `http://collector:4318/v1/traces`. Unset: no traces.",
+    )
+    headers: dict[Name, LineSecret] = Field(
+        default_factory=dict[str, LineSecret], description="Headers for the collector, such as its key."
+    )
+    sample: float = Field(
+        default=1, ge=0, le=1, description="Part of the requests that are traced, where the client did not say."
+    )
+    service: Name = Field(default="thinkgate", description="`service.name` of the spans.")
+
+
 class Config(Strict):
     """The whole of thinkgate.yaml."""
 
@@ -186,6 +203,7 @@ class Config(Strict):
     )
     embedded: Embedded = Field(default_factory=Embedded, description="The engine inside.")
     logs: Logs = Field(default_factory=Logs, description="What is printed.")
+    tracing: Tracing = Field(default_factory=Tracing, description="Spans for OpenTelemetry.")
 
     @model_validator(mode="after")
     def _names_agree(self) -> Self:

@@ -213,6 +213,19 @@ class Pool(Strict):
     disaggregation: Disaggregation | None = Field(
         default=None, description="Prefill workers in front of `workers`, which then decode. Unset: they do both."
     )
+    gpus: Annotated[float, Field(ge=0, le=100_000)] | None = Field(
+        default=None,
+        description="GPUs of one worker, for `thinkgate_gpu_seconds_total`. Unset: 1, and 0 for `openai`, whose GPUs "
+        "are not yours.",
+    )
+    worker_gpus: Annotated[dict[Name, Annotated[float, Field(ge=0, le=100_000)]], AfterValidator(by_url)] = Field(
+        default_factory=dict[str, float],
+        description="GPUs by worker address, where the workers are not alike; `gpus` for those not named.",
+    )
+    gpu_hour_price: Annotated[float, Field(ge=0, le=1_000_000)] | None = Field(
+        default=None,
+        description="What a GPU costs an hour, in any currency, for `thinkgate_gpu_cost_total`. Unset: none is told.",
+    )
     max_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1024, description="Connections to one worker."
     )
@@ -230,8 +243,14 @@ class Pool(Strict):
             raise ValueError("'discover' is an http:// address: no certificate would fit the addresses it leads to")
         if self.engine is not EngineKind.EMBEDDED and not self.workers and not self.discover:
             raise ValueError("a pool needs at least one worker, for example workers: [http://10.0.0.7:8000]")
-        if set(self.weights) - set(self.workers):
-            raise ValueError("'weights' names an address that is not one of the pool's 'workers'")
+        parts = self.disaggregation
+        others = () if parts is None else (*(one.url for one in parts.prefill), *parts.encode)
+        for key, named, known in (
+            ("weights", self.weights, set(self.workers)),
+            ("worker_gpus", self.worker_gpus, {*self.workers, *others}),
+        ):
+            if set(named) - known:
+                raise ValueError(f"{key!r} names an address that is not one of the pool's 'workers'")
         return self
 
     @model_validator(mode="after")
@@ -265,3 +284,9 @@ class Pool(Strict):
         if wanted is EngineKind.SGLANG and parts.without_prefill == "local":
             raise ValueError("SGLang's decode workers cannot prefill: 'without_prefill' must be 'refuse'")
         return self
+
+
+def gpus_of(pool: Pool, url: str) -> float:
+    """GPUs of the worker at this address."""
+    usual = (0.0 if pool.engine is EngineKind.OPENAI else 1.0) if pool.gpus is None else pool.gpus
+    return pool.worker_gpus.get(url, usual)

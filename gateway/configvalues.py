@@ -40,6 +40,26 @@ def _header_value(value: SecretStr) -> SecretStr:
     return value
 
 
+def _line(value: SecretStr) -> SecretStr:
+    secret = value.get_secret_value()
+    if not secret or not secret.isascii() or not secret.isprintable():
+        raise ValueError("a header's value is a line of printable ASCII")
+    return value
+
+
+def _http_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address, parts = False, urlsplit("")
+    if not is_address or parts.username or parts.password:
+        raise ValueError(
+            "an http:// or https:// address without a password, for example http://10.0.0.7:4318/v1/traces"
+        )
+    return value
+
+
 def by_url(weights: dict[str, float]) -> dict[str, float]:
     return {_worker_url(url): weight for url, weight in weights.items()}
 
@@ -49,6 +69,8 @@ def by_url_names(names: dict[str, str]) -> dict[str, str]:
 
 
 WorkerUrl = Annotated[str, AfterValidator(_worker_url)]
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+LineSecret = Annotated[SecretStr, AfterValidator(_line)]
 HeaderSecret = Annotated[SecretStr, AfterValidator(_header_value)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]

@@ -59,6 +59,8 @@ class Continuation:
     spoken: list[Delta] = field(default_factory=list["Delta"])
     thought_tokens: int = 0
     answer_tokens: int = 0
+    dropped: int = 0
+    """Characters of the thought so far that are not gone on from."""
 
     def path_on(self, worker: Worker, now: Situation) -> Path | None:
         """How this worker could go on, None if it could not."""
@@ -100,7 +102,8 @@ def to_answer(now: Situation, *, keep: int | None = None) -> Continuation | None
     prefix = Prefix(thought + closing, answer, known)
     words = ((Field.REASONING, _shown(whole, phrase)), (Field.CONTENT, lead_in))
     spoken: list[Delta] = [Text(0, field, text) for field, text in words if text]
-    return Continuation(prefix, None if room is None else room - sum(costs), "answer", spoken, costs[0], costs[1])
+    left = None if room is None else room - sum(costs)
+    return Continuation(prefix, left, "answer", spoken, costs[0], costs[1], len(whole) - len(thought))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from budgets import How, Plan, Ruling, native_limit
 from gateway.account import Account
+from gateway.bands import band_of
 from gateway.closing import Limit
 from gateway.config import LoopAction
 from gateway.continuation import Afresh, Continuation, Situation, past_thought
@@ -61,7 +62,10 @@ class Flight:
             pool=pool.name,
             complexity=decision.complexity,
             started=self._loop.time(),
+            band=band_of(decision),
             cap=plan.cap,
+            gpu_hour_price=pool.config.gpu_hour_price,
+            trace=query.trace,
         )
         total = plan.deadlines.total
         self._limit = Limit(total, deadline_passed(total))
@@ -234,6 +238,8 @@ class Flight:
             if ruling is None and self._watch.is_thinking and self._loop.time() > late and not self._watch.is_in_call:
                 ruling = Ruling.DEADLINE
             if ruling is not None or self._watch.is_stopped:
+                if ruling is not None and leg.trace is not None:
+                    leg.trace.cut(ruling)
                 leg.end(End.ABANDONED)  # first the engine stops, then the client hears of it
             if passed:
                 await sink.write(passed, leg.identity)
@@ -248,6 +254,7 @@ class Flight:
         entry, told = self._entry, self._told
         if entry.first_token is None and (told.thought or told.is_answered):
             entry.first_token = self._loop.time()
+            entry.began_with_thought = bool(told.thought)
         if entry.first_answer_token is None and told.is_answered:
             entry.first_answer_token = self._loop.time()
 
@@ -274,9 +281,15 @@ class Flight:
 
     def _tell(self, onward: Continuation) -> None:
         """The words put in become part of what was told."""
+        self._entry.trimmed += self._trimmed_by(onward)
         self._account.inject(onward.thought_tokens, onward.answer_tokens)
         said = [d.text for d in onward.spoken if isinstance(d, Text) and d.field is Field.CONTENT]
         self._told.go_on_from(onward.prefix.thought or "", said)
+
+    def _trimmed_by(self, onward: Continuation) -> int:
+        """Tokens of thought that were told and are not gone on from, by their share of its characters."""
+        whole = sum(map(len, self._told.thought))
+        return round(self._account.reasoning * onward.dropped / whole) if whole else 0
 
     def _cannot_hold(self) -> ApiError:
         """No worker that is left can hold a number that the plan was made for."""

@@ -15,6 +15,7 @@ import msgspec
 
 from budgets import How, Plan
 from gateway.account import Account
+from gateway.bands import band_of
 from gateway.deltas import Begin, Delta, Finish, Text, ToolCalls
 from gateway.edge.errors import ApiError
 from gateway.flight import Flight, Sink
@@ -63,7 +64,10 @@ class Formation:
             pool=pool.name,
             complexity=decision.complexity,
             started=loop.time(),
+            band=band_of(decision),
             cap=plan.cap,
+            gpu_hour_price=pool.config.gpu_hour_price,
+            trace=query.trace,
         )
 
     async def run(self, sink: Sink) -> None:
@@ -178,8 +182,13 @@ class _Tally:
             whole.injected += part.injected
             whole.overran_on = whole.overran_on or part.overran_on
             whole.wasted += part.wasted
+            whole.trimmed += part.trimmed
+            whole.bills += part.bills
             whole.ended_by = whole.ended_by or part.ended_by
             whole.loops += part.loops
+        whole.dispatched = _earliest(part.dispatched for part in parts)
+        whole.began_with_thought = any(part.began_with_thought for part in parts)
+        whole.choices = len(parts)
         whole.first_token = _earliest(part.first_token for part in parts)
         whole.first_answer_token = _earliest(part.first_answer_token for part in parts)
 

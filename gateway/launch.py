@@ -6,6 +6,7 @@ after it, is the flight's.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from budgets import Deadlines
@@ -70,6 +71,7 @@ class Launcher:
                 key=self._conversation,
                 tried=[*self._lost, *attempts.failed_before],
                 is_warm=worker is stay,
+                bill=self._entry.bills[0],
             )
             return await self._ask(worker, call, kind if len(attempts.tried) == 1 else "retry", hand_off)
 
@@ -95,10 +97,26 @@ class Launcher:
 
     async def _ask(self, worker: Worker, call: Call, kind: str, hand_off: HandOff | None) -> Leg:
         entry = self._entry
+        if entry.dispatched is None:
+            entry.dispatched = asyncio.get_running_loop().time()
         entry.kinds.append(kind)
         entry.legs += 1
         entry.worker = worker.name
         self.worker = worker
         names = {REQUEST_ID: leg_id(entry.request_id, entry.legs), "accept": "text/event-stream"}
-        headers = {**self._pool.headers, **names}
-        return await Leg.launch(worker, call, self._pool.profile, self._deadlines, headers, hand_off=hand_off)
+        headers, trace = {**self._pool.headers, **names}, None
+        if entry.trace is not None:
+            pool = self._pool
+            trace = entry.trace.leg(kind, worker.name, worker.url, pool.config.engine, pool.config.model)
+            headers |= trace.headers
+        profile = self._pool.profile
+        return await Leg.launch(
+            worker,
+            call,
+            profile,
+            self._deadlines,
+            headers,
+            hand_off=hand_off,
+            bill=entry.bills[0],
+            trace=trace,
+        )

@@ -6,15 +6,21 @@ Written synchronously, so that no cancellation can lose it. No prompt, no key, n
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from time import time
 from typing import Any, Protocol
 
 import structlog
 
 from budgets.loops import Finding
+from gateway.bands import Band
 from gateway.observe.metrics import Metrics
+from gateway.observe.trace import FlightTrace, Landed
+from gateway.pools.meter import Bill
+from router import Route
 
 log = structlog.get_logger("thinkgate.flight")
 
@@ -97,6 +103,7 @@ class Entry:
     pool: str
     complexity: float
     started: float
+    band: Band = Band.UNGRADED
     outcome: Outcome = Outcome.FAILED
     worker: str = ""
     status: int = 200
@@ -108,15 +115,41 @@ class Entry:
     answer: int = 0
     injected: int = 0
     ended_by: EndedBy | None = None
+    dispatched: float | None = None
+    """When a worker was asked first."""
     first_token: float | None = None
     first_answer_token: float | None = None
+    began_with_thought: bool = False
     overran_on: str = ""
     """The worker that thought on past the cap it was told."""
     wasted: int = 0
     """Tokens that were generated and never told: a sick worker's."""
+    trimmed: int = 0
+    """Tokens of thought, part of `reasoning`, that were told and thrown away at a cut: a loop, a broken sentence."""
+    choices: int = 1
+    """Flights that this one is made of."""
+    bills: list[Bill] = field(default_factory=lambda: [Bill()])
+    """Its own first, and those of the flights it is made of."""
+    gpu_hour_price: float | None = None
+    trace: FlightTrace | None = None
     problem: str = ""
     loops: list[LoopNote] = field(default_factory=list[LoopNote])
     kinds: list[str] = field(default_factory=list[str])
+
+
+ANSWERS = frozenset({Outcome.ANSWERED, Outcome.CUT_ANSWERED, Outcome.LOOP_RESCUED, Outcome.MIGRATED})
+"""What counts as success: an answer that ended by itself. Not one that ran into its limit, looped or failed."""
+
+MOST_KEYS = 200
+"""Aliases of keys that get series of their own; all beyond them share `OTHER_KEYS`."""
+OTHER_KEYS = "(others)"
+
+SLACK = 0.02
+"""Part of a cap by which a thought may pass it, and `LEAST_SLACK` tokens at least: an event may hold several tokens."""
+LEAST_SLACK = 32
+
+KINDS = ("prompt", "cached", "reasoning", "answer", "injected", "trimmed", "wasted")
+"""Of tokens, as the entry names them."""
 
 
 class Books(Protocol):
@@ -127,11 +160,31 @@ class Books(Protocol):
 
 
 class Ledger:
-    """`samples`: loops that are remembered, newest last."""
+    """`samples`: loops that are remembered, newest last. `remember` is told of every flight that is over."""
 
-    def __init__(self, metrics: Metrics, samples: int = 0) -> None:
+    def __init__(self, metrics: Metrics, samples: int = 0, remember: Callable[[Entry], None] | None = None) -> None:
         self._metrics = metrics
         self.samples: deque[dict[str, Any]] = deque(maxlen=samples)
+        self._remember = remember
+        self._keys: set[str] = set()
+
+    def expect(self, pool: str) -> None:
+        """Series that start at 0: what first appears at 1 has no rate, and an alert would miss it."""
+        metrics = self._metrics
+        for route in Route:
+            for outcome in Outcome:
+                metrics.requests.labels(route, pool, outcome)
+        for by in EndedBy:
+            metrics.thinking_ended.labels(pool, by)
+        for kind in KINDS:
+            metrics.tokens.labels(pool, kind)
+        for held in ("yes", "no"):
+            metrics.caps_held.labels(pool, held)
+        for kind in ("first", "retry", "answer", "migrated"):
+            metrics.legs.labels(pool, kind)
+        for one in (metrics.in_flight, metrics.retries_refused, metrics.loop_tokens_saved, metrics.gpu_busy,
+                    metrics.gpu_pending, metrics.gpu_unattributed):  # fmt: skip
+            one.labels(pool)
 
     def keep_samples(self, samples: int) -> None:
         """Remember so many from now on, of those found so far the newest."""
@@ -145,39 +198,79 @@ class Ledger:
         metrics, pool = self._metrics, entry.pool
         metrics.in_flight.labels(pool).dec()
         metrics.requests.labels(entry.route, pool, entry.outcome).inc()
-        metrics.duration.labels(pool, entry.outcome).observe(now - entry.started)
+        if entry.outcome in ANSWERS:
+            metrics.successes.labels(pool, entry.route, entry.band).inc()
         for kind in entry.kinds:
             metrics.legs.labels(pool, kind).inc()
-        if entry.first_token is not None:
-            metrics.first_token.labels(pool).observe(entry.first_token - entry.started)
-        if entry.first_answer_token is not None:
-            metrics.first_answer_token.labels(pool).observe(entry.first_answer_token - entry.started)
         if entry.overran_on:
             metrics.native_overruns.labels(pool, entry.overran_on).inc()
         if entry.ended_by is not None:
             metrics.thinking_ended.labels(pool, entry.ended_by).inc()
+        self._close_times(entry, now)
         self._close_loops(entry)
-        for kind in ("prompt", "cached", "reasoning", "answer", "injected", "wasted"):
+        self._close_tokens(entry)
+        self._close_gpu(entry)
+        if self._remember is not None:
+            self._remember(entry)
+        if entry.trace is not None:
+            entry.trace.landed(_landed(entry))
+        _log_line(entry, now)
+
+    def _close_times(self, entry: Entry, now: float) -> None:
+        metrics, pool, began = self._metrics, entry.pool, entry.started
+        metrics.duration.labels(pool, entry.outcome).observe(now - began)
+        if entry.dispatched is not None:
+            metrics.queue.labels(pool).observe(entry.dispatched - began)
+        if entry.first_token is None:
+            return
+        metrics.first_token.labels(pool).observe(entry.first_token - began)
+        if entry.first_answer_token is not None:
+            metrics.first_answer_token.labels(pool).observe(entry.first_answer_token - began)
+        generated = entry.reasoning + entry.answer - entry.injected
+        if entry.choices == 1 and generated > 1:
+            metrics.output_token.labels(pool).observe((now - entry.first_token) / (generated - 1))
+        if entry.began_with_thought:
+            thought_ended = now if entry.first_answer_token is None else entry.first_answer_token
+            metrics.thinking_seconds.labels(pool, entry.band).observe(thought_ended - entry.first_token)
+
+    def _close_tokens(self, entry: Entry) -> None:
+        metrics, pool = self._metrics, entry.pool
+        key = self._key_of(entry.caller)
+        metrics.key_requests.labels(key, entry.outcome).inc()
+        for kind in KINDS:
             if count := getattr(entry, kind):
                 metrics.tokens.labels(pool, kind).inc(count)
-        write = log.warning if entry.outcome is Outcome.FAILED else log.info
-        write(
-            "flight",
-            request_id=entry.request_id,
-            key=entry.caller,
-            route=entry.route,
-            pool=pool,
-            worker=entry.worker,
-            outcome=str(entry.outcome),
-            seconds=round(now - entry.started, 3),
-            complexity=round(entry.complexity, 3),
-            cap=entry.cap,
-            reasoning=entry.reasoning,
-            answer=entry.answer,
-            legs=entry.legs,
-            **({"loops": [note.done for note in entry.loops]} if entry.loops else {}),
-            **({"status": entry.status, "problem": entry.problem} if entry.problem else {}),
-        )
+                if kind in {"prompt", "reasoning", "answer"}:
+                    metrics.key_tokens.labels(key, kind).inc(count)
+        if not entry.reasoning:
+            return
+        metrics.thinking_tokens.labels(pool, entry.band).observe(entry.reasoning / entry.choices)
+        cap = entry.cap
+        if cap is not None and entry.choices == 1:
+            own = entry.reasoning - entry.injected  # words put into the thought are not the model's
+            metrics.caps_held.labels(pool, "no" if own > cap + max(LEAST_SLACK, cap * SLACK) else "yes").inc()
+
+    def _close_gpu(self, entry: Entry) -> None:
+        """What it cost is known with the next poll of its workers."""
+        for bill in entry.bills:
+            bill.when_settled(partial(self._book_gpu, entry))
+            bill.close()
+
+    def _book_gpu(self, entry: Entry, seconds: float) -> None:
+        if not seconds:
+            return
+        metrics, pool = self._metrics, entry.pool
+        metrics.gpu_pending.labels(pool).dec(seconds)
+        metrics.gpu_seconds.labels(pool, entry.route, entry.outcome).inc(seconds)
+        metrics.gpu_band_seconds.labels(pool, entry.band).inc(seconds)
+        if entry.gpu_hour_price is not None:
+            metrics.gpu_cost.labels(pool, entry.route, entry.outcome).inc(seconds / 3600 * entry.gpu_hour_price)
+
+    def _key_of(self, alias: str) -> str:
+        if alias not in self._keys and len(self._keys) >= MOST_KEYS:
+            return OTHER_KEYS
+        self._keys.add(alias)
+        return alias
 
     def _close_loops(self, entry: Entry) -> None:
         metrics, pool = self._metrics, entry.pool
@@ -189,3 +282,46 @@ class Ledger:
         if any(note.done in {LoopDone.RESCUED, LoopDone.AFRESH} for note in entry.loops):
             result = "answered" if entry.outcome is Outcome.LOOP_RESCUED else str(entry.outcome)
             metrics.loop_rescues.labels(pool, result).inc()
+
+
+def _landed(entry: Entry) -> Landed:
+    return Landed(
+        outcome=str(entry.outcome),
+        prompt=entry.prompt,
+        completion=entry.reasoning + entry.answer,
+        reasoning=entry.reasoning,
+        legs=entry.legs,
+        ended_by=None if entry.ended_by is None else str(entry.ended_by),
+        status=entry.status,
+        problem=entry.problem,
+    )
+
+
+def _log_line(entry: Entry, now: float) -> None:
+    """One a flight. Numbers, names from the config and enums; no text of anybody's."""
+    write = log.warning if entry.outcome is Outcome.FAILED else log.info
+    write(
+        "flight",
+        request_id=entry.request_id,
+        key=entry.caller,
+        route=entry.route,
+        pool=entry.pool,
+        worker=entry.worker,
+        outcome=str(entry.outcome),
+        seconds=round(now - entry.started, 3),
+        complexity=round(entry.complexity, 3),
+        cap=entry.cap,
+        prompt=entry.prompt,
+        reasoning=entry.reasoning,
+        answer=entry.answer,
+        legs=entry.legs,
+        **_seconds(entry, queue=entry.dispatched, first_token=entry.first_token, first_answer=entry.first_answer_token),
+        **({"ended_by": str(entry.ended_by)} if entry.ended_by is not None else {}),
+        **({"loops": [str(note.done) for note in entry.loops]} if entry.loops else {}),
+        **({"status": entry.status, "problem": entry.problem} if entry.problem else {}),
+    )
+
+
+def _seconds(entry: Entry, **moments: float | None) -> dict[str, float]:
+    """Those that came, counted from the request's arrival."""
+    return {name: round(at - entry.started, 3) for name, at in moments.items() if at is not None}

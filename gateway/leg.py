@@ -16,9 +16,11 @@ from gateway.deltas import Begin, Delta, Opaque, Text
 from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_refused, engine_silent
 from gateway.engines import Call, Profile
 from gateway.engines.ids import TOKENIZE_PATH
+from gateway.observe.trace import LegTrace
 from gateway.pools import Worker
 from gateway.pools.handoff import HandOff, TransferFailed
-from gateway.pools.pressure import tokens_of
+from gateway.pools.meter import Bill
+from gateway.pools.pressure import prompt_tokens_of, tokens_of
 from gateway.pools.verdict import NEUTRAL, SUCCESS, Kind, Verdict, judge, judge_transport
 from gateway.query import encode_object
 from gateway.reading import AnswerReader, Identity, Prompt
@@ -62,9 +64,12 @@ class Leg:
         headers: Mapping[str, str],
         *,
         hand_off: HandOff | None = None,
+        bill: Bill | None = None,
+        trace: LegTrace | None = None,
     ) -> None:
         self.worker = worker
         self.call = call
+        self.trace = trace
         self._headers = headers
         self._hand_off = hand_off
         self._reader = AnswerReader(call, profile.format)
@@ -73,7 +78,7 @@ class Leg:
         self._first: list[Delta] = []
         self._is_let_go = False
         self._verdict = NEUTRAL
-        self._seat = worker.seat(tokens_of(call))
+        self._seat = worker.seat(tokens_of(call), bill, prompt_tokens_of(call))
         self._sent_ids: tuple[int, ...] = ()
         self._is_launched = False
         self._is_asked = False
@@ -89,14 +94,16 @@ class Leg:
         headers: Mapping[str, str],
         *,
         hand_off: HandOff | None = None,
+        bill: Bill | None = None,
+        trace: LegTrace | None = None,
     ) -> Leg:
         """Send the call and wait for the first delta that means something. With a `hand_off` another worker prefills.
-        Raises LegFailed.
+        `bill`: whose it is. Raises LegFailed.
 
         An engine may answer 200 before it has looked at the request (vLLM), and may name the role before it fails:
         only a delta beyond that says that it generates.
         """
-        leg = cls(worker, call, profile, headers, hand_off=hand_off)
+        leg = cls(worker, call, profile, headers, hand_off=hand_off, bill=bill, trace=trace)
         try:
             async with asyncio.timeout(deadlines.first_token):
                 await leg._begin()
@@ -115,6 +122,9 @@ class Leg:
         assert leg._response is not None
         leg._response.watch(deadlines.idle)
         leg._is_launched = True
+        worker.meter.generates(leg._seat.stint)
+        if trace is not None:
+            trace.generates()
         return leg
 
     @property
@@ -157,6 +167,8 @@ class Leg:
         if self._is_let_go:
             return
         self._is_let_go = True
+        if self.trace is not None:
+            self.trace.end(how)
         aborted = how is End.ABANDONED and self._is_asked and not self._reader.is_over
         verdict = self._verdict if self._hand_off is None else self._hand_off.end(how, self._verdict)
         self.worker.let_go(self._seat, verdict, aborted=aborted)
@@ -198,6 +210,7 @@ class Leg:
             return deltas
         finally:
             stride.heard(began, size)
+            self._seat.stint.said += size
 
     async def _fill(self) -> list[Delta]:
         assert self._response is not None

@@ -15,6 +15,7 @@ from budgets import Intent, IntentError, read_intent
 from gateway.config import LoopAction, ReasoningOutput
 from gateway.edge.errors import ApiError, bad_request
 from gateway.edge.hygiene import checked
+from gateway.observe.trace import FlightTrace
 from gateway.output import Output, read_output
 
 MAX_CHOICES = 128
@@ -37,6 +38,7 @@ class Query:
     caller: str
     loops: LoopAction | None = None
     """What an administrator wants done about loops in this request."""
+    trace: FlightTrace | None = None
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:

@@ -207,7 +207,7 @@ class Reloader:
                 for worker in (worker for part in old.parts for worker in part.workers):
                     old.listener.removed(old.name, worker)
                 old.listener = None
-        pool.listener = self._service.listener
+        self._service.open(pool)
         self._running_watches.start(pool)
 
     def _retire(self, pool: Pool) -> None:

@@ -18,6 +18,8 @@ from gateway.config import Config
 from gateway.configsource import Source
 from gateway.embedded import EmbeddedUnavailable
 from gateway.observe.logs import configure_logs
+from gateway.observe.multiprocess import bury_the_dead
+from gateway.observe.trace import TracingUnavailable
 from router import RouterUnavailable
 
 KEEP_ALIVE = 75
@@ -65,9 +67,10 @@ class _Server(uvicorn.Server):
 def run(config: Config, source: Source) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP reloads the config from its source. Raises StartFailed."""
     configure_logs(config.logs)
+    bury_the_dead()
     try:
         app = Thinkgate(config, source)
-    except RouterUnavailable as error:
+    except (RouterUnavailable, TracingUnavailable) as error:
         raise StartFailed(str(error)) from error
     listening = _bind(config)
     settings = uvicorn.Config(

@@ -16,6 +16,8 @@ from gateway.edge.auth import Caller, Gate, Home
 from gateway.ledger import Ledger
 from gateway.observe.metrics import Metrics
 from gateway.observe.pools import PoolMetrics
+from gateway.observe.trace import Routed, tracer_of
+from gateway.opinions import Opinions
 from gateway.pools import Pool, Registry, Worker
 from gateway.query import Query, of_intent
 from gateway.routing import Routing
@@ -38,19 +40,35 @@ class Service:
         self.registry = registry
         self.routing = routing
         self.gate = Gate(config.keys)
-        self.ledger = Ledger(metrics, config.logs.loop_samples)
+        self.tracer = tracer_of(config.tracing)
+        self.opinions = Opinions(metrics)
+        self.ledger = Ledger(metrics, config.logs.loop_samples, self.opinions.remember)
         self.listener = PoolMetrics(metrics)
         for pool in registry.pools.values():
-            pool.listener = self.listener
+            self.open(pool)
+        metrics.before_scrape.append(self._refresh)
         self.retired: list[Pool] = []
         """Pools that are given to no request any more, and still serve those they were given to."""
         self.closing = Closing()
+
+    def open(self, pool: Pool) -> None:
+        """Let it be seen from its first moment."""
+        pool.listener = self.listener
+        self.ledger.expect(pool.name)
+        for part in pool.parts:
+            for worker in part.workers:
+                self.listener.show(pool.name, worker)
 
     def swap(self, config: Config, registry: Registry, routing: Routing) -> None:
         """Another configuration for all requests that come from now on. Its pools are told by the caller."""
         self.config, self.registry, self.routing = config, registry, routing
         self.gate = Gate(config.keys)
         self.ledger.keep_samples(config.logs.loop_samples)
+
+    def _refresh(self) -> None:
+        for pool in self.registry.pools.values():
+            for worker in (worker for part in pool.parts for worker in part.workers):
+                self.listener.refresh(pool.name, worker)
 
     @property
     def body_limit(self) -> int:
@@ -145,6 +163,20 @@ def decision_headers(course: Course) -> Mapping[str, str]:
         if cap is None
         else f"{cap}; how={course.plan.how}; source={course.plan.source}",
     }
+
+
+def routed_as(course: Course) -> Routed:
+    """What a trace may tell of a decision."""
+    decision, plan = course.decision, course.plan
+    return Routed(
+        model=course.pool.config.model,
+        route=decision.route,
+        pool=course.pool.name,
+        tier=decision.tier,
+        complexity=decision.complexity,
+        cap=plan.cap,
+        how=plan.how,
+    )
 
 
 CHARACTERS_A_TOKEN = 3

@@ -18,8 +18,9 @@ from gateway.edge.errors import ApiError, bad_request, forbidden, internal_error
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.edge.request_id import request_id
 from gateway.formation import charter
+from gateway.observe.trace import FlightTrace
 from gateway.query import Query, read_chat
-from gateway.service import Course, Service, decision_headers
+from gateway.service import Course, Service, decision_headers, routed_as
 
 log = structlog.get_logger("thinkgate.chat")
 
@@ -46,9 +47,27 @@ class ChatRoute:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers, closing = headers_of(scope), self._service.closing
+        headers = headers_of(scope)
         identity = request_id(headers.get(REQUEST_ID))
-        shown = {REQUEST_ID: identity, "x-thinkgate-request-id": identity}
+        tracer = self._service.tracer
+        trace = None if tracer is None else tracer.begin(headers)
+        try:
+            await self._serve(scope, receive, send, headers, identity=identity, trace=trace)
+        finally:
+            if trace is not None:
+                trace.end()
+
+    async def _serve(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        headers: dict[str, str],
+        *,
+        identity: str,
+        trace: FlightTrace | None,
+    ) -> None:
+        shown, closing = {REQUEST_ID: identity, "x-thinkgate-request-id": identity}, self._service.closing
         try:
             if scope["method"] != "POST":
                 raise method_not_allowed(scope["method"], scope["path"], "POST")
@@ -62,8 +81,13 @@ class ChatRoute:
             return
         except ApiError as error:
             self._service.metrics.rejections.labels(str(error.status)).inc()
+            if trace is not None:
+                trace.refused(error.status, error.code or str(error.status))
             await send_error(send, error, shown)
             return
+        if trace is not None:
+            query.trace = trace
+            trace.routed(routed_as(course))
         sink = self._sink(query, course, send, {**shown, **decision_headers(course)})
         flight = charter(query, course.decision, course.plan, course.pool, self._service.ledger)
         course.pool.crew.guests += 1

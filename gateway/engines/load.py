@@ -17,6 +17,21 @@ _LABEL = re.compile(rb'(\w+)="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """Sums over all requests that an engine has finished, in seconds of requests: sixteen at once for a second are 16.
+    vLLM books a request when it ends, and one that was aborted never (`OutputProcessor.process_outputs`, 0.32)."""
+
+    queue: float
+    prefill: float
+    decode: float
+
+    def since(self, before: Times) -> Times:
+        """What has come since; all of it where the engine was started anew."""
+        grown = Times(self.queue - before.queue, self.prefill - before.prefill, self.decode - before.decode)
+        return self if min(grown.queue, grown.prefill, grown.decode) < 0 else grown
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """All requests there, whoever sent them. `kv`: part of the KV cache in use (0..1); `capacity`: its size in tokens;
     `began`: when its process started, in seconds of Unix time. None where the engine does not say."""
@@ -26,6 +41,7 @@ class Load:
     kv: float | None = None
     capacity: int | None = None
     began: float | None = None
+    times: Times | None = None
 
 
 BEGAN = "process_start_time_seconds"
@@ -42,6 +58,8 @@ class Series:
     capacity: Sequence[str] = ()
     info: str = ""
     """A gauge whose labels tell the size of the cache (vLLM)."""
+    times: tuple[str, str, str] | None = None
+    """Sums of the seconds that requests queued, were read and were answered (vLLM)."""
 
 
 async def load_of_metrics(ask: Ask, series: Series) -> Load | None:
@@ -64,6 +82,7 @@ async def load_of_metrics(ask: Ask, series: Series) -> Load | None:
         kv=min(1.0, max(0.0, sum(used) / len(used))) if used else None,
         capacity=round(sum(sizes)) or None,
         began=max((value for _, value in _samples(text, BEGAN)), default=None),
+        times=None if series.times is None else _times(text, series.times),
     )
 
 
@@ -125,6 +144,11 @@ def _first(text: bytes, names: Sequence[str]) -> list[float]:
         if values := [value for _, value in _samples(text, name)]:
             return values
     return []
+
+
+def _times(text: bytes, names: tuple[str, str, str]) -> Times | None:
+    found = [[value for _, value in _samples(text, name)] for name in names]
+    return Times(*(sum(values) for values in found)) if all(found) else None
 
 
 def _number(text: bytes) -> float | None:

@@ -31,6 +31,11 @@ LOAD = Series(
     waiting="vllm:num_requests_waiting",
     kv=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
     info="vllm:cache_config_info",
+    times=(
+        "vllm:request_queue_time_seconds_sum",
+        "vllm:request_prefill_time_seconds_sum",
+        "vllm:request_decode_time_seconds_sum",
+    ),
 )
 """Older releases say `gpu_cache_usage_perc`."""
 

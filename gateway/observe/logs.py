@@ -43,7 +43,7 @@ def configure_logs(settings: Logs) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
-    for noisy in ("httpx", "httpcore", "uvicorn.access"):
+    for noisy in ("httpx", "httpcore", "uvicorn.access", "urllib3"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     structlog.configure(
         processors=[

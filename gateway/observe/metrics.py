@@ -1,38 +1,62 @@
 """Every Prometheus series thinkgate has: its name, its labels, its buckets, and what it says.
 
-Labels are bounded by the config (pools, workers, routes) or by an enum; nothing from a request becomes one.
-Histograms reach to 22 minutes, since a thought may take that long.
+Labels are bounded by the config (pools, workers, routes, aliases of keys) or by an enum; nothing from a request becomes
+one. Histograms reach to 22 minutes and to 65,536 tokens, since a thought may. docs/observability.md lists them all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
-DURATIONS = tuple(0.01 * 2**step for step in range(18))
-"""Seconds: 0.01 … 1310.72, doubling (OpenTelemetry's GenAI buckets, extended for thinking)."""
+from gateway.observe.gpuseries import GpuSeries
+from gateway.observe.handoffseries import HandOffSeries
+from gateway.observe.multiprocess import shared_registry
+from gateway.observe.poolseries import DURATIONS, PoolSeries
+
+WAITS = (0.001, 0.0025, *DURATIONS)
+"""Seconds. Most requests do not wait at all."""
+
+TOKEN_TIMES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
+"""Seconds a token: OpenTelemetry's, and finer ones for small models."""
+
+LENGTHS = tuple(float(16 * 2**step) for step in range(13))
+"""Tokens: 16 … 65,536, doubling."""
 
 ROUTER_TIMES = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 
-class Metrics:
-    """One registry a process, so that two apps in one test do not share a count."""
+class Metrics(PoolSeries, GpuSeries, HandOffSeries):
+    """One registry a process, so that two apps in one test do not share a count. With `PROMETHEUS_MULTIPROC_DIR` set
+    when the process starts, several processes on one machine share theirs, and each answers a scrape for all."""
 
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self) -> None:
         disable_created_metrics()  # a second series for each, that no board reads
         self.registry = registry = CollectorRegistry()
+        PoolSeries.__init__(self, registry)
+        GpuSeries.__init__(self, registry)
+        HandOffSeries.__init__(self, registry)
+        self.before_scrape: list[Callable[[], None]] = []
+        """What has to be looked up when it is asked for."""
         self.requests = Counter(
             "thinkgate_requests_total",
             "Requests that have ended, by how: route as asked for, pool that served, outcome.",
             ["route", "pool", "outcome"],
             registry=registry,
         )
-        self.in_flight = Gauge("thinkgate_flights_in_flight", "Requests being served now.", ["pool"], registry=registry)
+        self.in_flight = Gauge(
+            "thinkgate_flights_in_flight",
+            "Requests being served now.",
+            ["pool"],
+            multiprocess_mode="livesum",
+            registry=registry,
+        )
         self.legs = Counter(
             "thinkgate_legs_total",
             "Generations started on a worker: first of a request, retry of it elsewhere, answer after a thought's end.",
@@ -62,33 +86,67 @@ class Metrics:
         )
         self.tokens = Counter(
             "thinkgate_tokens_total",
-            "Tokens by kind: prompt, cached (part of it), reasoning, answer, injected (phrases), wasted (never told).",
+            "Tokens by kind: prompt, cached (part of it), reasoning, answer, injected (phrases, part of both), trimmed "
+            "(part of reasoning that a cut threw away), wasted (generated and never told).",
             ["pool", "kind"],
+            registry=registry,
+        )
+        self.successes = Counter(
+            "thinkgate_successes_total",
+            "Requests that were answered: not those that ran into their limit, looped, failed or lost their client.",
+            ["pool", "route", "band"],
+            registry=registry,
+        )
+        self.queue = Histogram(
+            "thinkgate_queue_seconds",
+            "Seconds from the request's arrival until a worker was asked: routing, and waiting for a ready worker.",
+            ["pool"],
+            buckets=WAITS,
+            registry=registry,
+        )
+        self.output_token = Histogram(
+            "thinkgate_time_per_output_token_seconds",
+            "Seconds a generated token took after the first, averaged over a request, changes of legs included.",
+            ["pool"],
+            buckets=TOKEN_TIMES,
+            registry=registry,
+        )
+        self.thinking_seconds = Histogram(
+            "thinkgate_thinking_seconds",
+            "Seconds from the first token of a thought to the first of the answer, or to the end where none came.",
+            ["pool", "band"],
+            buckets=DURATIONS,
+            registry=registry,
+        )
+        self.thinking_tokens = Histogram(
+            "thinkgate_thinking_tokens",
+            "Tokens of a thought, of those that thought at all, by the difficulty of what was asked.",
+            ["pool", "band"],
+            buckets=LENGTHS,
+            registry=registry,
+        )
+        self.caps_held = Counter(
+            "thinkgate_caps_total",
+            "Thoughts that had a cap, by whether they kept to it (a fiftieth and 32 tokens are let pass).",
+            ["pool", "held"],
+            registry=registry,
+        )
+        self.key_requests = Counter(
+            "thinkgate_key_requests_total",
+            "Requests that have ended, by the alias of their key: 200 aliases, then (others).",
+            ["key", "outcome"],
+            registry=registry,
+        )
+        self.key_tokens = Counter(
+            "thinkgate_key_tokens_total",
+            "Tokens by the alias of the key and by kind: prompt, reasoning, answer.",
+            ["key", "kind"],
             registry=registry,
         )
         self.thinking_ended = Counter(
             "thinkgate_thinking_ended_total",
-            "Thoughts by what ended them: the model itself, the cap, a stop of the model in mid-thought.",
+            "Thoughts by what ended them: model (by itself), cap, deadline, loop, stop (the model, in mid-thought).",
             ["pool", "by"],
-            registry=registry,
-        )
-        self.native_overruns = Counter(
-            "thinkgate_native_cap_overruns_total",
-            "Thoughts that went on past the cap their engine was told.",
-            ["pool", "worker"],
-            registry=registry,
-        )
-        self.abort_seconds = Histogram(
-            "thinkgate_abort_seconds",
-            "Seconds from the abort of a generation until its engine ran it no more.",
-            ["pool"],
-            buckets=DURATIONS,
-            registry=registry,
-        )
-        self.aborts_lingering = Counter(
-            "thinkgate_aborts_lingering_total",
-            "Aborts after which the engine still seemed to run the request half a minute later.",
-            ["pool", "worker"],
             registry=registry,
         )
         self.loops = Counter(
@@ -107,12 +165,6 @@ class Metrics:
             "thinkgate_loop_rescues_total",
             "Requests rescued from a loop in their thought, by how they ended: answered, or the outcome.",
             ["pool", "result"],
-            registry=registry,
-        )
-        self.worker_floods = Counter(
-            "thinkgate_worker_floods_total",
-            "Generations that were one character from the first token on: a sick worker.",
-            ["pool", "worker"],
             registry=registry,
         )
         self.router_decisions = Counter(
@@ -140,79 +192,6 @@ class Metrics:
             ["agrees"],
             registry=registry,
         )
-        self.worker_ready = Gauge(
-            "thinkgate_worker_ready", "1 while a worker may be chosen, else 0.", ["pool", "worker"], registry=registry
-        )
-        self.worker_transitions = Counter(
-            "thinkgate_worker_transitions_total",
-            "Changes of a worker's state, by the state it went to.",
-            ["pool", "worker", "state"],
-            registry=registry,
-        )
-        self.worker_ejections = Counter(
-            "thinkgate_worker_ejections_total",
-            "Workers that were taken out, by cause: failures, unreachable, flood, health, warm_up, slow.",
-            ["pool", "worker", "cause"],
-            registry=registry,
-        )
-        self.worker_tokens = Gauge(
-            "thinkgate_worker_tokens_in_flight",
-            "KV tokens that the requests of this gateway are taken to hold on a worker.",
-            ["pool", "worker"],
-            registry=registry,
-        )
-        self.pool_pace = Gauge(
-            "thinkgate_pool_pace_ratio",
-            "Median pace of a pool's workers in the last ten seconds, compared with the usual: low when all slow down.",
-            ["pool"],
-            registry=registry,
-        )
-        self.worker_kv = Gauge(
-            "thinkgate_worker_kv_usage_ratio",
-            "Part of a worker's KV cache in use, as its engine last told; NaN where it does not say.",
-            ["pool", "worker"],
-            registry=registry,
-        )
-        self.verdicts = Counter(
-            "thinkgate_worker_verdicts_total",
-            "What came of generations, as far as the worker is to blame: success, back_pressure, client, failure, "
-            "neutral.",
-            ["pool", "worker", "verdict"],
-            registry=registry,
-        )
-        self.handoffs = Counter(
-            "thinkgate_handoffs_total",
-            "Prompts that were prefilled elsewhere, by what came of it: handed (generated from), missing (the prefill "
-            "worker offered nothing, the decode worker prefilled again), orphaned (it was never generated from).",
-            ["pool", "result"],
-            registry=registry,
-        )
-        self.handoff_seconds = Histogram(
-            "thinkgate_handoff_seconds",
-            "Seconds from the prefill worker's answer (both at once: from the start) to the decode worker's first "
-            "delta.",
-            ["pool"],
-            buckets=DURATIONS,
-            registry=registry,
-        )
-        self.handoff_tokens = Counter(
-            "thinkgate_handoff_tokens_total",
-            "Prompt tokens whose KV cache was handed over.",
-            ["pool"],
-            registry=registry,
-        )
-        self.orphaned_prefill_seconds = Counter(
-            "thinkgate_orphaned_prefill_seconds_total",
-            "Seconds of prefill that was never generated from.",
-            ["pool"],
-            registry=registry,
-        )
-        self.retries_refused = Counter(
-            "thinkgate_retries_refused_total",
-            "Failed launches that were not tried again, since the pool's retry budget was spent or no worker was left.",
-            ["pool"],
-            registry=registry,
-        )
         self.rejections = Counter(
             "thinkgate_rejections_total",
             "Requests answered with an error before any flight, by HTTP status.",
@@ -230,11 +209,13 @@ class Metrics:
             "thinkgate_config_last_reload_successful",
             "1 while the file's configuration is the one in force, 0 since a reload has failed.",
             registry=registry,
+            multiprocess_mode="livemin",
         )
         self.reloaded_at = Gauge(
             "thinkgate_config_last_reload_success_timestamp_seconds",
             "Unix time at which the configuration was last read and found fine.",
             registry=registry,
+            multiprocess_mode="livemin",
         )
 
     def forget(self, **labels: str) -> None:
@@ -246,4 +227,6 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text that /metrics answers with."""
-        return generate_latest(self.registry)
+        for refresh in self.before_scrape:
+            refresh()
+        return generate_latest(shared_registry() or self.registry)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from math import nan
-
 from gateway.observe.metrics import Metrics
+from gateway.observe.multiprocess import folder
+from gateway.pools.meter import Use
 from gateway.pools.roster import Cause
-from gateway.pools.verdict import Verdict
+from gateway.pools.states import State
+from gateway.pools.verdict import Kind, Verdict
 from gateway.pools.worker import Worker
+
+PHASES = ("queue", "prefill", "decode")
+REQUESTS = ("running", "waiting")
 
 
 class PoolMetrics:
@@ -17,11 +21,48 @@ class PoolMetrics:
         self._metrics = metrics
 
     def moved(self, pool: str, worker: Worker) -> None:
-        self._metrics.worker_ready.labels(pool, worker.name).set(worker.is_ready)
-        # Read when they are scraped: between two scrapes they change with every request.
-        self._metrics.worker_tokens.labels(pool, worker.name).set_function(lambda: worker.gauge.tokens)
-        self._metrics.worker_kv.labels(pool, worker.name).set_function(lambda: _kv(worker))
+        self.show(pool, worker)
         self._metrics.worker_transitions.labels(pool, worker.name, worker.state).inc()
+
+    def show(self, pool: str, worker: Worker) -> None:
+        """The state it is in; also of one that has not moved yet."""
+        metrics, labels = self._metrics, (pool, worker.name)
+        metrics.worker_ready.labels(*labels).set(worker.is_ready)
+        for state in State:
+            metrics.worker_state.labels(*labels, state).set(worker.state is state)
+        # Counters that start at 0: what first appears at 1 has no rate, and an alert would miss it.
+        for series in (metrics.worker_floods, metrics.native_overruns, metrics.aborts_lingering):
+            series.labels(*labels)
+        for cause in Cause:
+            metrics.worker_ejections.labels(*labels, cause)
+        for kind in Kind:
+            metrics.verdicts.labels(*labels, kind)
+        self.refresh(pool, worker)
+
+    def refresh(self, pool: str, worker: Worker) -> None:
+        """Numbers that change with every request: looked up when they are asked for."""
+        self._metrics.worker_tokens.labels(pool, worker.name).set(worker.gauge.tokens)
+
+    def measured(self, pool: str, worker: Worker) -> None:
+        metrics, labels, load = self._metrics, (pool, worker.name), worker.gauge.load
+        self.refresh(pool, worker)
+        if load is None:
+            return
+        metrics.worker_requests.labels(*labels, "running").set(load.running)
+        metrics.worker_requests.labels(*labels, "waiting").set(load.waiting)
+        if load.kv is not None:
+            metrics.worker_kv.labels(*labels).set(load.kv)
+        if load.capacity is not None:
+            metrics.worker_kv_capacity.labels(*labels).set(load.capacity)
+
+    def used(self, pool: str, use: Use) -> None:
+        metrics = self._metrics
+        metrics.gpu_busy.labels(pool).inc(use.busy)
+        metrics.gpu_pending.labels(pool).inc(use.attributed)
+        metrics.gpu_unattributed.labels(pool).inc(max(0.0, use.unattributed))
+        if use.times is not None:
+            for phase in PHASES:
+                metrics.engine_seconds.labels(pool, phase).inc(getattr(use.times, phase))
 
     def ejected(self, pool: str, worker: Worker, cause: Cause) -> None:
         self._metrics.worker_ejections.labels(pool, worker.name, cause).inc()
@@ -48,9 +89,9 @@ class PoolMetrics:
         self._metrics.retries_refused.labels(pool).inc()
 
     def removed(self, pool: str, worker: Worker) -> None:
-        self._metrics.forget(pool=pool, worker=worker.name)
-
-
-def _kv(worker: Worker) -> float:
-    load = worker.gauge.load
-    return nan if load is None or load.kv is None else load.kv
+        metrics, labels = self._metrics, (pool, worker.name)
+        if folder() is not None:  # there series cannot be taken away: they say that nothing is there
+            for gauge in (metrics.worker_ready, metrics.worker_tokens, metrics.worker_kv):
+                gauge.labels(*labels).set(0)
+            return
+        metrics.forget(pool=pool, worker=worker.name)

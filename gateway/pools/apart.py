@@ -15,7 +15,8 @@ from gateway.engines import Call
 from gateway.engines.ids import has_media
 from gateway.pools.handoff import Encoding, Errands, HandOff, Pair, Pairing, Place, Report, Wish, way_of
 from gateway.pools.handoff.look import Get
-from gateway.pools.pressure import prompt_tokens
+from gateway.pools.meter import Bill
+from gateway.pools.pressure import prompt_tokens_of
 from gateway.pools.role import Role
 from gateway.pools.roster import Roster
 from gateway.pools.states import State
@@ -47,18 +48,25 @@ class Apart:
         self._encoding = None if encoders is None else Encoding(encoders, settings.encode_batch)
 
     def hand_off(
-        self, decode: Worker, call: Call, key: str | None, tried: Collection[Worker], *, is_warm: bool
+        self,
+        decode: Worker,
+        call: Call,
+        key: str | None,
+        tried: Collection[Worker],
+        *,
+        is_warm: bool,
+        bill: Bill | None,
     ) -> HandOff | None:
         """None where the decode worker prefills. Raises ApiError (503, 400)."""
-        body, tokens = call.body, prompt_tokens(call)
+        body, tokens = call.body, prompt_tokens_of(call)
         encodes = self._encoding is not None and has_media(body)
         prefill = self.pairing.choose(decode, Wish(body, tokens, key, is_warm=is_warm, has_media=encodes), tried)
-        return None if prefill is None else self.between(prefill, decode, tokens)
+        return None if prefill is None else self.between(prefill, decode, tokens, bill)
 
-    def between(self, prefill: Worker, decode: Worker, tokens: int = 0) -> HandOff:
+    def between(self, prefill: Worker, decode: Worker, tokens: int = 0, bill: Bill | None = None) -> HandOff:
         """One leg's hand-off between these two; `tokens` of prompt, as estimated."""
         report = Report(prefill.name, decode.name, asyncio.get_running_loop().time())
-        source, place = self.pairing.source(prefill), Place(prefill, tokens)
+        source, place = self.pairing.source(prefill), Place(prefill, tokens, bill)
         pair = Pair(source, place, decode, report, self._errands, self.pairing.may_be_local)
         return HandOff(
             self.way.transfer(pair),

@@ -78,6 +78,8 @@ class HealthWatch:
         except Exception as error:
             log.exception("a worker cannot be checked", pool=self._pool.name, worker=worker.name)
             self._note_problem(worker, f"it cannot be checked ({type(error).__name__})", answers=True)
+        finally:
+            worker.meter.settle()
 
     async def _look(self, worker: Worker) -> None:
         if worker.state in {State.DRAINING, State.GONE}:
@@ -185,6 +187,7 @@ class HealthWatch:
         """How busy it is; and what it runs for others, seen while nothing of ours is on its way out."""
         if not worker.is_known:
             await self._probe(worker)
+        before = worker.in_flight
         try:
             load = await self._pool.dialect.load(asker(self._client, worker, self._health.timeout))
         except httpx.HTTPError:
@@ -193,6 +196,8 @@ class HealthWatch:
             return
         self._note_start(worker, load.began)
         worker.gauge.note(load, self._pool.clock())
+        worker.meter.note(load, max(before, worker.in_flight) + worker.leaving)
+        self._pool.note_measured(worker)
         if not worker.leaving:
             worker.strangers = max(0, load.running + load.waiting - worker.in_flight)
 

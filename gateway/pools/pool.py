@@ -20,6 +20,7 @@ from gateway.engines.capabilities import Path
 from gateway.pools.apart import Apart, urls_by_role
 from gateway.pools.crew import Crew
 from gateway.pools.handoff import HandOff
+from gateway.pools.meter import Bill
 from gateway.pools.role import Role
 from gateway.pools.roster import Roster
 from gateway.pools.worker import Worker
@@ -101,11 +102,20 @@ class Pool(Roster):
         return super().unavailable()
 
     def hand_off(
-        self, worker: Worker, call: Call, *, key: str | None, tried: Collection[Worker], is_warm: bool
+        self,
+        worker: Worker,
+        call: Call,
+        *,
+        key: str | None,
+        tried: Collection[Worker],
+        is_warm: bool,
+        bill: Bill | None = None,
     ) -> HandOff | None:
         """How the prompt of a leg on this worker gets its cache; None where the worker fills it itself. `tried`: those
         that have failed to prefill it. Raises ApiError (503, 400)."""
-        return None if self.apart is None else self.apart.hand_off(worker, call, key, tried, is_warm=is_warm)
+        if self.apart is None:
+            return None
+        return self.apart.hand_off(worker, call, key, tried, is_warm=is_warm, bill=bill)
 
     def close(self) -> None:
         super().close()

@@ -62,11 +62,11 @@ def tokens_of(call: Call) -> int:
     """KV tokens a call may come to hold, roughly: its prompt by its length, its output by its limit."""
     limit = call.body.get("max_completion_tokens", call.body.get("max_tokens"))
     output = min(limit, EXPECTED_OUTPUT) if isinstance(limit, int) else EXPECTED_OUTPUT
-    return prompt_tokens(call) + output
+    return prompt_tokens_of(call) + output
 
 
-def prompt_tokens(call: Call) -> int:
-    """Tokens of a call's prompt, roughly."""
+def prompt_tokens_of(call: Call) -> int:
+    """Tokens that a call gives to read, roughly, by their length."""
     return len(call.prompt_ids) + _text(call.body) // BYTES_A_TOKEN
 
 

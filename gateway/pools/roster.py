@@ -12,8 +12,10 @@ from collections.abc import Callable, Collection, Sequence
 import structlog
 
 from gateway.config import Pool as PoolConfig
+from gateway.configpool import gpus_of
 from gateway.edge.errors import ApiError, all_busy, not_ready
 from gateway.pools.crew import Cause, Crew, Crewed
+from gateway.pools.meter import Meter, Use
 from gateway.pools.selection import POLICIES, Selection
 from gateway.pools.states import State
 from gateway.pools.verdict import Kind, Verdict
@@ -167,6 +169,11 @@ class Roster(Crewed):
             worker.ejected_until = min(worker.ejected_until, self.clock())  # it was the prompt after all
         worker.floods, worker.shunned_until = 0, 0.0
 
+    def note_measured(self, worker: Worker) -> None:
+        """Its engine has told how busy it is."""
+        if self.listener is not None and worker in self.workers:
+            self.listener.measured(self.name, worker)
+
     def note_retry_refused(self) -> None:
         """A failed launch was worth another try, and the budget for those was spent or nobody was left."""
         if self.listener is not None:
@@ -225,6 +232,7 @@ class Roster(Crewed):
         self.move(worker, State.GONE, "it was removed")
         self.workers = [one for one in self.workers if one is not worker]
         worker.client.close()
+        worker.meter.close()
         if self.listener is not None:
             self.listener.removed(self.name, worker)
 
@@ -232,6 +240,7 @@ class Roster(Crewed):
         """Take in a worker that is not in the config: the embedded engine's, once it listens."""
         for worker in self.workers:
             self.move(worker, State.GONE, "its engine was started anew")
+            worker.meter.close()
         self.close()
         self.workers = [self._connect(name, url)]
         self._got_ready.clear()
@@ -246,6 +255,8 @@ class Roster(Crewed):
             worker.weight = self.config.weights.get(worker.url, 1.0)
             worker.client.retune(terms_of(self.config))
             worker.on_verdict = self._on_end
+            worker.meter.gpus = gpus_of(self.config, worker.url)
+            worker.meter.on_use = self._on_use
 
     def let_go_if_empty(self, worker: Worker) -> None:
         """One that drains has gone when nothing runs there, an aborted leg included: a request whose thought was cut
@@ -257,7 +268,13 @@ class Roster(Crewed):
         worker = connect(name, url, self.config, self.clock())
         worker.departed = self.departed
         worker.on_verdict = self._on_end
+        worker.meter = Meter(gpus_of(self.config, url), lambda: self.clock())  # noqa: PLW0108 - a test changes it later
+        worker.meter.on_use = self._on_use
         return worker
+
+    def _on_use(self, use: Use) -> None:
+        if self.listener is not None:
+            self.listener.used(self.name, use)
 
     def _on_end(self, worker: Worker, verdict: Verdict, stamp: int) -> None:
         self.judge(worker, verdict, stamp)

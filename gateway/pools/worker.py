@@ -14,6 +14,7 @@ from gateway.config import Pool as PoolConfig
 from gateway.engines.cache import KvCache
 from gateway.engines.capabilities import Capabilities
 from gateway.pools.breaker import Breaker
+from gateway.pools.meter import Bill, Meter, Stint
 from gateway.pools.pressure import Gauge
 from gateway.pools.states import Life, State
 from gateway.pools.stride import Stride
@@ -23,10 +24,12 @@ from gateway.upstream import Client, PooledClient, Terms
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One leg's place on a worker: the KV tokens it was taken for, and the breaker's generation it began in."""
+    """One leg's place on a worker: the KV tokens it was taken for, the breaker's generation it began in, and its stay
+    as the meter counts it."""
 
     tokens: int
     stamp: int
+    stint: Stint
 
 
 class Worker:
@@ -49,6 +52,7 @@ class Worker:
         "kv_cache",
         "leaving",
         "life",
+        "meter",
         "name",
         "on_verdict",
         "pause_is_told",
@@ -70,6 +74,7 @@ class Worker:
         self.gauge = Gauge()
         self.breaker = Breaker()
         self.stride = Stride()
+        self.meter = Meter()
         self.failures = 0
         """Health checks failed in a row."""
         self.leaving = 0
@@ -118,10 +123,11 @@ class Worker:
         """Legs of this gateway that run there."""
         return self.gauge.legs
 
-    def seat(self, tokens: int = 0) -> Seat:
-        """A leg begins; `tokens` as `pressure.tokens_of` a call."""
+    def seat(self, tokens: int = 0, bill: Bill | None = None, prompt: int = 0) -> Seat:
+        """A leg begins; `tokens` as `pressure.tokens_of` a call, `prompt` as its `prompt_tokens_of`; `bill` is its
+        flight's."""
         self.gauge.begin(tokens)
-        return Seat(tokens, self.breaker.take())
+        return Seat(tokens, self.breaker.take(), self.meter.begin(bill, prompt))
 
     def note_gone(self, legs: int) -> None:
         """So many of those that left are gone, as far as anybody can tell."""
@@ -140,6 +146,7 @@ class Worker:
     def let_go(self, seat: Seat, verdict: Verdict, *, aborted: bool) -> None:
         """A leg is over, and this is what came of it. One that was aborted is not gone before the engine says so."""
         self.gauge.end(seat.tokens)
+        self.meter.end(seat.stint)
         if aborted and self.departed is not None:
             self.leaving += 1
             self.gone.clear()

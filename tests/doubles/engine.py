@@ -64,6 +64,8 @@ class Double:
         self.connections: set[Connection] = set()
         self.finished: Counter[str] = Counter()
         self.generated = 0
+        self.seconds_worked = 0.0
+        """Of all requests that came to their end, added up; not of those that were aborted."""
         self._lingering: int | None = None
         self.port = 0
         self._drop_reused = 0

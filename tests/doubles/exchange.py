@@ -39,6 +39,7 @@ class Exchange:
     number: int
     """Number of the request, from 1, on that connection."""
     started: float = field(default_factory=monotonic)
+    ended_at: float | None = None
     status: int = 0
     end: End = End.RUNNING
     script: Script | None = None
@@ -88,11 +89,16 @@ class Exchange:
     def peer_left(self) -> None:
         if self.end is End.RUNNING and self.is_generation:
             self.end, self.detected = End.ABORTED, monotonic()
+            self.ended_at = self.detected
         self.double.changed()
 
     def ended(self) -> None:
         if self.end is End.RUNNING:
             self.end = End.FINISHED if self.status < 400 else End.REFUSED
+        if self.ended_at is None:
+            self.ended_at = monotonic()
+            if self.end is End.FINISHED and self.is_generation:
+                self.double.seconds_worked += self.ended_at - self.started
         self.double.changed()
 
     # For the double and the test

@@ -231,6 +231,9 @@ class VllmDouble(Double):
             f"vllm:kv_cache_usage_perc{{{labels}}} {self.kv_usage}",
             f"vllm:num_preemptions_total{{{labels}}} 0.0",
             f"vllm:generation_tokens_total{{{labels}}} {self.generated}.0",
+            f"vllm:request_queue_time_seconds_sum{{{labels}}} 0.0",
+            f"vllm:request_prefill_time_seconds_sum{{{labels}}} {self.seconds_worked / 4}",
+            f"vllm:request_decode_time_seconds_sum{{{labels}}} {self.seconds_worked * 3 / 4}",
             f'vllm:cache_config_info{{block_size="16",kv_cache_size_tokens="{self.context * 8}",{labels}}} 1.0',
             *(
                 f'vllm:request_success_total{{engine="0",finished_reason="{reason}",model_name="{self.model}"}} {n}.0'

@@ -84,7 +84,9 @@ async def test_the_stream_goes_on(paired: Gateway, twins: list[RealVllm]) -> Non
     assert alone.thinking["tokens"] == thinking["tokens"]
 
     [living] = [twin for twin in twins if twin is not dead]
-    workers = {row["url"]: row for row in httpx.get(f"{paired.url}/admin/workers").json()["data"]}
+    async with httpx.AsyncClient() as client:
+        rows = (await client.get(f"{paired.url}/admin/workers")).json()["data"]
+    workers = {row["url"]: row for row in rows}
     assert workers[living.url]["ready"]
     await paired.wait_metric("thinkgate_worker_ready", {"pool": "twins"}, lambda ready: ready == 1)
     metrics = await paired.metrics()

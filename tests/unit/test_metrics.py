@@ -6,10 +6,10 @@ import re
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.ledger import Entry, Ledger, Outcome
+from gateway.ledger import MOST_KEYS, OTHER_KEYS, Entry, Ledger, Outcome
 from gateway.observe.metrics import Metrics
 
-NAME = re.compile(r"^thinkgate_[a-z_]+(_total|_seconds|_ready|_in_flight|_ratio|_successful)$")
+NAME = re.compile(r"^thinkgate_[a-z_]+(_total|_seconds|_tokens|_ready|_in_flight|_ratio|_requests|_state|_successful)$")
 LABELS = {
     "pool",
     "action",
@@ -25,9 +25,13 @@ LABELS = {
     "verdict",
     "state",
     "status",
+    "le",
+    "band",
+    "key",
+    "held",
+    "phase",
     "why",
     "agrees",
-    "le",
 }
 
 
@@ -66,7 +70,10 @@ def test_histograms_reach_as_far_as_a_thought_may_take() -> None:
             bounds = [float(sample.labels["le"]) for sample in family.samples if "le" in sample.labels]
             assert bounds == sorted(bounds)
             assert bounds[-1] == float("inf")
-            assert bounds[-2] >= (1.0 if "router" in family.name else 1_200)
+            if family.name.endswith("_tokens"):
+                assert bounds[-2] == 65_536
+            else:
+                assert bounds[-2] >= (1.0 if "router" in family.name or "per_output" in family.name else 1_200)
 
 
 def test_two_apps_in_one_process_do_not_share_their_counts() -> None:
@@ -79,7 +86,7 @@ def test_two_apps_in_one_process_do_not_share_their_counts() -> None:
 def test_nothing_of_a_request_becomes_a_label() -> None:
     metrics = Metrics()
     ledger = Ledger(metrics)
-    entry = Entry("canary-id", "canary-key", "reasoning", "p", 0.5, 0.0, Outcome.FAILED, problem="canary-problem")
+    entry = Entry("canary-id", "team", "reasoning", "p", 0.5, 0.0, outcome=Outcome.FAILED, problem="canary-problem")
     ledger.begin(entry)
     ledger.close(entry, 1.0)
     assert b"canary" not in metrics.render()
@@ -97,3 +104,14 @@ def test_what_is_forgotten_leaves_no_series_and_takes_no_others() -> None:
     text = metrics.render().decode()
     assert 'pool="' not in text
     assert 'status="400"' in text
+
+
+def test_keys_are_named_by_alias_up_to_a_bound() -> None:
+    metrics = Metrics()
+    ledger = Ledger(metrics)
+    for number in range(MOST_KEYS + 50):
+        ledger.close(Entry("r", f"team-{number}", "reasoning", "p", 0.5, 0.0, outcome=Outcome.FAILED), 1.0)
+    families = text_string_to_metric_families(metrics.render().decode())
+    found = {s.labels["key"]: s.value for f in families if f.name == "thinkgate_key_requests" for s in f.samples}
+    assert len(found) == MOST_KEYS + 1
+    assert found[OTHER_KEYS] == 50

@@ -18,6 +18,7 @@ import msgspec
 from gateway.confighandoff import PrefillWorker
 from gateway.edge.errors import ApiError, engine_failed, engine_refused
 from gateway.pools.handoff.errands import Errands
+from gateway.pools.meter import Bill
 from gateway.pools.verdict import NEUTRAL, SUCCESS, Verdict, judge, judge_transport
 from gateway.pools.worker import Seat, Worker
 from gateway.upstream import End, Response, UpstreamError, read_whole
@@ -65,9 +66,10 @@ class Report:
 class Place:
     """A leg's seat on one of the workers before the decode worker; given up once, whatever comes."""
 
-    def __init__(self, worker: Worker, tokens: int) -> None:
+    def __init__(self, worker: Worker, tokens: int, bill: Bill | None = None) -> None:
+        """`tokens` of prompt, as estimated; `bill`: whose it is."""
         self.worker = worker
-        self._seat: Seat | None = worker.seat(tokens)
+        self._seat: Seat | None = worker.seat(tokens, bill, tokens)
 
     def leave(self, verdict: Verdict, *, aborted: bool = False) -> None:
         seat, self._seat = self._seat, None
