@@ -14,8 +14,15 @@ from gateway.config import ApiKey, Config
 from gateway.configerrors import path_of
 from gateway.configschema import Place
 
-FIXED: Final[Sequence[Place]] = (("server", "host"), ("server", "port"), ("server", "drain"), ("embedded",))
-"""What stays as it was when the process began: its socket, what its end was told, its engine's child process."""
+FIXED: Final[Sequence[Place]] = (
+    ("server", "host"),
+    ("server", "port"),
+    ("server", "drain"),
+    ("embedded",),
+    ("tracing",),
+)
+"""What stays as it was when the process began: its socket, what its end was told, its engine's child process, and where
+its spans go."""
 
 
 def changed_keys(old: Config, new: Config) -> list[str]:
@@ -33,7 +40,7 @@ def pinned(wanted: Config, running: Config) -> tuple[Config, list[str]]:
         return wanted, []
     server = wanted.server.model_copy(update={place[-1]: _at(running, place) for place in fixed if len(place) > 1})
     fields = {name: getattr(wanted, name) for name in Config.model_fields}
-    mixed = {**fields, "server": server, "embedded": running.embedded}
+    mixed = {**fields, "server": server, "embedded": running.embedded, "tracing": running.tracing}
     return validated(mixed), [key for place in fixed for key in _paths(wanted, running, place)]
 
 
