@@ -55,6 +55,8 @@ class Service:
         """Let it be seen from its first moment."""
         pool.listener = self.listener
         self.ledger.expect(pool.name)
+        if pool.apart is not None:
+            self.listener.expect_hand_offs(pool.name)
         for part in pool.parts:
             for worker in part.workers:
                 self.listener.show(pool.name, worker)

@@ -22,12 +22,14 @@ from typing import Any, Final
 
 import httpx
 
+from tests.doubles.pair.cluster import Cluster
 from tests.doubles.script import Script, ask
 from tests.doubles.server import Host
 from tests.doubles.sglang import SglangDouble
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 from tests.prometheus import Prometheus
+from tests.service.pairing import pool_of
 
 ROOT: Final = Path(__file__).parents[1]
 RULES: Final = ROOT / "deploy" / "prometheus" / "thinkgate.rules.yaml"
@@ -66,17 +68,20 @@ class House:
 
 @contextmanager
 def house(folder: Path) -> Iterator[House]:
-    """Four pools: one simple, one that reasons, one with workers that die, one whose engine overruns its cap."""
+    """Five pools: one simple, one that reasons, one with workers that die, one whose engine overruns its cap,
+    and one with prefill and decode apart."""
     host = Host()
     calm = host.add(VllmDouble("quick", default=Script(delay_ms=6)))
     deep = [host.add(SglangDouble("deep", default=Script(delay_ms=8))) for _ in range(2)]
     frail = [host.add(VllmDouble("frail", default=Script(delay_ms=6))) for _ in range(3)]
     loose = host.add(VllmDouble("loose", overruns=True, default=Script(delay_ms=4)))
+    apart = Cluster(host, "nixl", model="apart", decode={"local": True})
     common: dict[str, Any] = {"context_window": 1_000_000, "gpus": 1, "gpu_hour_price": 2.4}
     pools = {
         "standard": pool(calm, **common),
         "reasoning": pool(*deep, **{**common, "gpus": 8}, thinking={"native_cap": False}),
         "frail": pool(*frail, **common, thinking={"native_cap": False}),
+        "apart": pool_of(apart, **common),
         "loose": pool(loose, **common),
     }
     try:
@@ -84,7 +89,7 @@ def house(folder: Path) -> Iterator[House]:
             Gateway(config(pools, routes={"auto": {"standard": "standard", "reasoning": "reasoning"}}), folder) as one,
             Prometheus(folder, [one.port], [RULES]) as prometheus,
         ):
-            one.wait_workers(7)
+            one.wait_workers(9)
             yield House(one, prometheus, time())
     finally:
         host.close()
@@ -107,11 +112,12 @@ def bodies(random: Random) -> Iterator[dict[str, Any]]:
             _chat("frail", key, "It refuses.", status=500, times=1),
             _chat("frail", key, "It fails.", think=40, error_after=20, garbage_after=20),
             _chat("frail", key, "It is full.", status=429, retry_after=""),
+            _chat("apart", key, "Read elsewhere.", think=think),
             _chat("loose", key, "More than told.", think=120, more={"thinking_budget": 20, "n": 1}),
             _chat("quick", key, "Too short.", think=30, more={"max_tokens": 12}),
             {"model": "nobody", "messages": []},
         ]
-        weights = (6, 6, 6, 4, 4, 1, 1.5, 1, 0.4, 0.4, 1, 0.6, 0.6)
+        weights = (6, 6, 6, 4, 4, 1, 1.5, 1, 0.4, 0.4, 2, 1, 0.6, 0.6)
         yield random.choices(kinds, weights)[0]
 
 

@@ -197,6 +197,34 @@ BOARD = Board(
             ),
         ),
         Row(
+            "Hand-offs",
+            (
+                Graph(
+                    "Prompts prefilled elsewhere",
+                    "A second, by what came of it: generated from, offered nothing, never generated from: "
+                    "thinkgate_handoffs_total.",
+                    "ops",
+                    (Query(rate("thinkgate_handoffs_total", "result"), "{{result}}"),),
+                    stacked=True,
+                    colors={"handed": "green", "missing": "orange", "orphaned": "red"},
+                ),
+                Graph(
+                    "Hand-off time",
+                    "Seconds from the prefill worker's answer to the decode worker's first delta: "
+                    "thinkgate_handoff_seconds. What is usual here follows from the prompts and the network.",
+                    "s",
+                    quantiles("thinkgate_handoff_seconds", "pool", 0.5, 0.95),
+                ),
+                Graph(
+                    "Orphaned prefill",
+                    "Seconds of prefill a second from which nothing was generated: "
+                    "thinkgate_orphaned_prefill_seconds_total.",
+                    "s",
+                    (Query(rate("thinkgate_orphaned_prefill_seconds_total", "pool"), "{{pool}}"),),
+                ),
+            ),
+        ),
+        Row(
             "Router and engines",
             (
                 Graph(

@@ -12,6 +12,8 @@ from gateway.pools.worker import Worker
 
 PHASES = ("queue", "prefill", "decode")
 REQUESTS = ("running", "waiting")
+RESULTS = ("handed", "missing", "orphaned")
+"""What may come of a prompt that was prefilled elsewhere."""
 
 
 class PoolMetrics:
@@ -69,6 +71,12 @@ class PoolMetrics:
 
     def judged(self, pool: str, worker: Worker, verdict: Verdict) -> None:
         self._metrics.verdicts.labels(pool, worker.name, verdict.kind).inc()
+
+    def expect_hand_offs(self, pool: str) -> None:
+        """Series that start at 0: what first appears at 1 has no rate."""
+        for result in RESULTS:
+            self._metrics.handoffs.labels(pool, result)
+        self._metrics.orphaned_prefill_seconds.labels(pool)
 
     def handed(self, pool: str, seconds: float, tokens: int) -> None:
         self._metrics.handoffs.labels(pool, "handed").inc()
