@@ -87,7 +87,7 @@ class Thinkgate:
         closing = self.service.closing
         await closing.wait()
         are_told = await closing.drain(self.service.config.server.drain)
-        await all_gone(self.service.registry.pools.values())
+        await all_gone([*self.service.registry.pools.values(), *self.service.retired])
         return are_told
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,7 +19,7 @@ from gateway.closing import Limit
 from gateway.config import LoopAction
 from gateway.continuation import Afresh, Continuation, Situation, past_thought
 from gateway.deltas import Delta, Text
-from gateway.edge.errors import SHUTTING_DOWN, ApiError, bad_request, deadline_passed
+from gateway.edge.errors import INTERNAL, SHUTTING_DOWN, ApiError, bad_request, deadline_passed
 from gateway.engines import Call
 from gateway.landing import Landing, finishes_of, outcome_of, report_of
 from gateway.launch import Launcher
@@ -94,6 +94,9 @@ class Flight:
             await self._fail(sink, error)
         except asyncio.CancelledError:
             self._entry.outcome = Outcome.CLIENT_GONE
+            raise
+        except Exception:
+            self._entry.status, self._entry.problem = 500, INTERNAL
             raise
         finally:
             # Nothing here awaits, so no cancellation can come between: the engine stops, the entry is written.

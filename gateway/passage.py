@@ -21,7 +21,6 @@ from gateway.pools import Worker
 from gateway.pools.handoff import HandOff, TransferFailed
 from gateway.pools.pressure import BYTES_A_TOKEN
 from gateway.pools.verdict import NEUTRAL, SUCCESS, judge_transport
-from gateway.query import encode_object
 from gateway.reading import failure_in, without_internals
 from gateway.upstream import End, Response, UpstreamError, read_whole
 
@@ -33,6 +32,8 @@ class Question:
     path: str
     headers: Mapping[str, str]
     body: dict[str, Any]
+    raw: bytes
+    """The body, encoded."""
     is_streamed: bool
 
 
@@ -43,9 +44,9 @@ class Passage:
         self.whole: bytes | None = None
         self._worker = worker
         self._question = question
-        self._raw = encode_object(question.body)
         self._hand_off = hand_off
-        self._seat = worker.seat(len(self._raw) // BYTES_A_TOKEN)
+        tokens = len(question.raw) // BYTES_A_TOKEN
+        self._seat = worker.seat(tokens, prompt=tokens)
         self._verdict = NEUTRAL
         self._response: Response | None = None
         self._splitter = sse.Splitter()
@@ -137,6 +138,7 @@ class Passage:
             if self._failed is not None and not self._first:
                 raise self._failed
             await self._confirm()
+            self._worker.meter.generates(self._seat.stint)
             return
         try:
             whole = await read_whole(response)
@@ -151,7 +153,7 @@ class Passage:
     async def _post(self) -> Response:
         question = self._question
         if self._hand_off is None:
-            return await self._worker.client.post(question.path, question.headers, self._raw)
+            return await self._worker.client.post(question.path, question.headers, question.raw)
         return await self._hand_off.post(question.path, question.headers, question.body)
 
     async def _confirm(self) -> None:

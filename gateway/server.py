@@ -66,6 +66,7 @@ class _Server(uvicorn.Server):
 
 def run(config: Config, source: Source) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP reloads the config from its source. Raises StartFailed."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # before there is anything to reload, it must not end it
     configure_logs(config.logs)
     bury_the_dead()
     try:
@@ -90,7 +91,6 @@ def run(config: Config, source: Source) -> None:
     server = _Server(settings, app, _url(listening))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # before there is anything to reload, it must not end it
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:
         runner.run(_serve(app, server, listening))
 

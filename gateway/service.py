@@ -68,7 +68,8 @@ class Service:
         self.ledger.keep_samples(config.logs.loop_samples)
 
     def _refresh(self) -> None:
-        for pool in self.registry.pools.values():
+        shown = [pool for pool in self.retired if pool.listener is not None]  # a replaced one's are its successor's
+        for pool in (*self.registry.pools.values(), *shown):
             for worker in (worker for part in pool.parts for worker in part.workers):
                 self.listener.refresh(pool.name, worker)
 

@@ -21,6 +21,7 @@ from gateway.engines import Call
 from gateway.leg import LegFailed
 from gateway.passage import Passage, Question
 from gateway.pools import Pool, Worker
+from gateway.query import encode_object
 from parsers import Start
 
 COMPLETIONS, EMBEDDINGS = "/v1/completions", "/v1/embeddings"
@@ -42,14 +43,14 @@ class Way:
     async def launch(self, body: dict[str, Any], name: str | None = None) -> Passage:
         """To a worker that answers. `name`: of this part of the request, where it is sent in parts. Raises LegFailed
         and ApiError."""
-        pool, patience = self.pool, self.pool.config.timeouts
+        pool, patience, raw = self.pool, self.pool.config.timeouts, encode_object(body)
         attempts = Attempts(pool, asyncio.get_running_loop().time() + patience.total)
         await pool.wait_ready(patience.queue)
 
         async def ask(worker: Worker) -> Passage:
             named = leg_id(name or self.shown[REQUEST_ID], len(attempts.tried))
             is_streamed = self.path == COMPLETIONS and bool(body.get("stream"))
-            question = Question(self.path, {**pool.headers, REQUEST_ID: named}, body, is_streamed)
+            question = Question(self.path, {**pool.headers, REQUEST_ID: named}, body, raw, is_streamed)
             hand_off = None
             if self.path == COMPLETIONS:
                 call = Call(self.path, body, Start.CLOSED, None)

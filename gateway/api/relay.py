@@ -54,8 +54,12 @@ class Relay(Response):
         # One hand-off carries one prompt to one answer.
         parts = singles(body) if self._path == COMPLETIONS and pool.apart is not None else [body]
         crossing = Crossing(way, body) if len(parts) == 1 else Fleet(way, parts, choices_of(body))
-        with closing.running(crossing):
-            await while_client_stays(crossing.run(), receive)
+        pool.crew.guests += 1
+        try:
+            with closing.running(crossing):
+                await while_client_stays(crossing.run(), receive)
+        finally:
+            pool.crew.guests -= 1
 
     async def _read(self, headers: Mapping[str, str], receive: Receive) -> tuple[Pool, dict[str, Any]]:
         service = self._service

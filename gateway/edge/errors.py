@@ -26,6 +26,9 @@ UNTOLD_RETRY_AFTER = 5
 
 _SECONDS = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 
+INTERNAL = "internal_error"
+"""The code of a fault of ours."""
+
 UNREACHABLE = "engine_unreachable"
 """The code of a connection that could not be made, or broke."""
 
@@ -106,7 +109,7 @@ def explaining_busy() -> ApiError:
 
 
 def internal_error() -> ApiError:
-    return ApiError(500, "thinkgate failed to handle this request.", "server_error", code="internal_error")
+    return ApiError(500, "thinkgate failed to handle this request.", "server_error", code=INTERNAL)
 
 
 def deadline_passed(seconds: float) -> ApiError:

@@ -15,7 +15,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from gateway.observe.gpuseries import GpuSeries
 from gateway.observe.handoffseries import HandOffSeries
-from gateway.observe.multiprocess import shared_registry
+from gateway.observe.multiprocess import folder, shared_registry
 from gateway.observe.poolseries import DURATIONS, PoolSeries
 
 WAITS = (0.001, 0.0025, *DURATIONS)
@@ -219,7 +219,9 @@ class Metrics(PoolSeries, GpuSeries, HandOffSeries):
         )
 
     def forget(self, **labels: str) -> None:
-        """Drop every series with these labels."""
+        """Drop every series with these labels. Where several processes share theirs, none can be taken away."""
+        if folder() is not None:
+            return
         for series in vars(self).values():
             if isinstance(series, MetricWrapperBase):
                 with suppress(ValueError):  # it has no such labels

@@ -99,7 +99,11 @@ class PoolMetrics:
     def removed(self, pool: str, worker: Worker) -> None:
         metrics, labels = self._metrics, (pool, worker.name)
         if folder() is not None:  # there series cannot be taken away: they say that nothing is there
-            for gauge in (metrics.worker_ready, metrics.worker_tokens, metrics.worker_kv):
+            for gauge in (metrics.worker_ready, metrics.worker_tokens, metrics.worker_kv, metrics.worker_kv_capacity):
                 gauge.labels(*labels).set(0)
+            for state in REQUESTS:
+                metrics.worker_requests.labels(*labels, state).set(0)
+            for state in State:
+                metrics.worker_state.labels(*labels, state).set(0)
             return
         metrics.forget(pool=pool, worker=worker.name)

@@ -75,6 +75,7 @@ class Apart:
             pool=self._name,
             witness=self._decode.listener,
             encoding=self._encoding,
+            bill=bill,
         )
 
     def trial(self, worker: Worker) -> tuple[Worker, Worker] | str:

@@ -60,6 +60,8 @@ class DepartureWatch:
                     look = looks.get(worker)
                     if worker.leaving and (look is None or look.done()):
                         looks[worker] = asyncio.create_task(self._see_off(worker))
+                for worker in [worker for worker, look in looks.items() if look.done()]:
+                    del looks[worker]
         finally:
             for look in looks.values():
                 look.cancel()

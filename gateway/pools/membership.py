@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from gateway.pools.roster import Roster
+from gateway.pools.roster import Roster, short
 from gateway.pools.states import State
 
 log = structlog.get_logger("thinkgate.membership")
@@ -49,7 +49,10 @@ class Membership:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await self.look()
+            try:
+                await self.look()
+            except Exception:  # what nobody has thought of ends neither this watch nor the gateway
+                log.exception("a pool's name cannot be followed", pool=self._pool.name, name=self._parts.hostname)
             await asyncio.sleep(INTERVAL)
 
     async def look(self) -> None:
@@ -57,8 +60,8 @@ class Membership:
         host, port = self._parts.hostname or "", self._parts.port or 80
         try:
             named = {self._url(address, port) for address in await self._resolve(host, port)}
-        except OSError as error:
-            log.warning("cannot resolve a pool's name", pool=self._pool.name, name=host, problem=error.strerror)
+        except (OSError, UnicodeError) as error:  # the latter: a label that is empty, or longer than 63 characters
+            log.warning("cannot resolve a pool's name", pool=self._pool.name, name=host, problem=str(error))
             return
         for url in sorted(named):
             self._note_named(url)
@@ -71,7 +74,7 @@ class Membership:
 
     def _note_named(self, url: str) -> None:
         self.missed[url] = 0
-        known = self._pool.find(url)
+        known = self._pool.find(url) or self._pool.find(short(url))  # the file may name it by another scheme
         if known is None or known.state is State.GONE:
             self._pool.add(url)
 

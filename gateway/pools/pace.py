@@ -84,9 +84,16 @@ class PaceWatch:
     def __init__(self, pool: Pool, on_ratio: Callable[[str, float], None]) -> None:
         self._pool = pool
         self._on_ratio = on_ratio
-        self._window = pool.config.health.pace_window
         self._judge = PaceJudge[Worker]()
         self._times: dict[Worker, int] = {}
+
+    @property
+    def _window(self) -> float:
+        return self._pool.config.health.pace_window
+
+    def renew(self, pool: Pool) -> None:
+        """The same workers under other settings."""
+        self._pool = pool
 
     async def run(self) -> None:
         """Until cancelled."""

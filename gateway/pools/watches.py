@@ -28,8 +28,9 @@ class _Watched:
     health: HealthWatch
     departures: DepartureWatch
     asking: list[asyncio.Task[None]]
-    pace: asyncio.Task[None] | None
+    pace: PaceWatch | None
     """None for those who stream nothing."""
+    pacing: list[asyncio.Task[None]]
     membership: Membership | None = None
     following: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -57,8 +58,9 @@ class Watches:
         health, departures = HealthWatch(pool), DepartureWatch(pool, self._on_departure)
         asking = [self._group.create_task(watch.run()) for watch in (health, departures)]
         streams = pool.role in {Role.UNIFIED, Role.DECODE}
-        pace = self._group.create_task(PaceWatch(pool, self._on_pace).run()) if streams else None
-        self._of[pool.crew] = watched = _Watched(pool, health, departures, asking, pace)
+        pace = PaceWatch(pool, self._on_pace) if streams else None
+        pacing = [self._group.create_task(pace.run())] if pace is not None else []
+        self._of[pool.crew] = watched = _Watched(pool, health, departures, asking, pace, pacing)
         self._follow(watched, {})
 
     def renew(self, pool: Pool) -> None:
@@ -76,6 +78,8 @@ class Watches:
         watched.pool = pool
         watched.health.renew(pool)
         watched.departures.renew(pool)
+        if watched.pace is not None:
+            watched.pace.renew(pool)
         # Whoever another name led to is measured by this one.
         self._follow(watched, watched.membership.missed if watched.membership is not None else {})
 
@@ -88,8 +92,7 @@ class Watches:
         """One that is given to no request any more: nobody new, no word on its pace; the rest until it is stopped."""
         for part in pool.parts:
             watched = self._of[part.crew]
-            if watched.pace is not None:
-                watched.pace.cancel()
+            _cancel(watched.pacing)
             _cancel(watched.following)
 
     def stop(self, pool: Pool) -> None:
@@ -102,8 +105,7 @@ class Watches:
         self._of.clear()
 
     def _stop(self, watched: _Watched) -> None:
-        if watched.pace is not None:
-            watched.pace.cancel()
+        _cancel(watched.pacing)
         _cancel(watched.asking)
         _cancel(watched.following)
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 from gateway.edge.request_id import HEADER as REQUEST_ID
 from gateway.pools.handoff.base import Place, Side, TransferFailed, ask_whole, senseless
 from gateway.pools.handoff.media import Item, items_of, rewritten
+from gateway.pools.meter import Bill
 from gateway.pools.roster import Roster
 from gateway.pools.worker import Worker
 from gateway.query import encode_object
@@ -41,6 +42,15 @@ class Found:
     handle: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One request's."""
+
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+    bill: Bill | None
+
+
 class Encoding:
     """Of one pool. `batch`: pictures in one request."""
 
@@ -48,13 +58,15 @@ class Encoding:
         self._encoders = encoders
         self._batch = batch
 
-    async def run(self, headers: Mapping[str, str], body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    async def run(
+        self, headers: Mapping[str, str], body: dict[str, Any], bill: Bill | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The body with places for embeddings, and what the prefill worker is told besides. Raises TransferFailed, and
         ApiError (503) where no encoder is ready."""
         items = items_of(body["messages"])
         if not items:
             return body, {}
-        whole = [found for group in await self._all(headers, body, items) for found in group]
+        whole = [found for group in await self._all(_Task(headers, body, bill), items) for found in group]
         if any(found.metadata is None and found.item.modality == "audio" for found in whole):
             return body, {}  # the processor would take the places of the others for its own
         known = {found.item.place: (found.item, found.metadata) for found in whole if found.metadata is not None}
@@ -62,17 +74,17 @@ class Encoding:
         shown = {**body, "messages": rewritten(body["messages"], known)}
         return shown, {"ec_transfer_params": handles} if handles else {}
 
-    async def _all(self, headers: Mapping[str, str], body: dict[str, Any], items: Sequence[Item]) -> list[list[Found]]:
+    async def _all(self, task: _Task, items: Sequence[Item]) -> list[list[Found]]:
         """The first that fails fails all, and the others are let go."""
-        tasks = [
-            asyncio.ensure_future(self._group(headers, body, number, group, worker))
+        groups = [
+            asyncio.ensure_future(self._group(task, number, group, worker))
             for number, (worker, group) in enumerate(self._groups(items))
         ]
         try:
-            return list(await asyncio.gather(*tasks))
+            return list(await asyncio.gather(*groups))
         finally:
-            for task in tasks:
-                task.cancel()
+            for group in groups:
+                group.cancel()
 
     def _groups(self, items: Sequence[Item]) -> list[tuple[Worker, list[Item]]]:
         """Pictures for the same encoder go together, as many as it takes; sounds and films each by itself."""
@@ -89,14 +101,12 @@ class Encoding:
                 open_groups[worker] = groups[-1][1]
         return groups
 
-    async def _group(
-        self, headers: Mapping[str, str], body: dict[str, Any], number: int, items: list[Item], worker: Worker
-    ) -> list[Found]:
-        own = {**headers, REQUEST_ID: f"{headers[REQUEST_ID][:110]}-e{number}"}
-        question = encode_object(_question(body, items))
+    async def _group(self, task: _Task, number: int, items: list[Item], worker: Worker) -> list[Found]:
+        own = {**task.headers, REQUEST_ID: f"{task.headers[REQUEST_ID][:110]}-e{number}"}
+        question = encode_object(_question(task.body, items))
         tried = [worker]
         while True:
-            place = Place(worker, 0)
+            place = Place(worker, 0, task.bill)
             try:
                 answer = await ask_whole(place, CHAT_PATH, own, question, Side.ENCODE)
                 return _matched(items, answer.ec_transfer_params or {}, worker)

@@ -15,6 +15,7 @@ from gateway.pools.handoff.base import Report, Transfer, TransferFailed
 from gateway.pools.handoff.encode import Encoding
 from gateway.pools.handoff.pairing import Pairing
 from gateway.pools.handoff.witness import Witness
+from gateway.pools.meter import Bill
 from gateway.pools.verdict import Verdict
 from gateway.pools.worker import Worker
 from gateway.upstream import End, Response
@@ -32,14 +33,17 @@ class HandOff:
         pool: str,
         witness: Witness | None,
         encoding: Encoding | None,
+        bill: Bill | None,
     ) -> None:
-        """`workers`: who prefills, and who decodes. `encoding`: before both, where there are workers for it."""
+        """`workers`: who prefills, and who decodes. `encoding`: before both, where there are workers for it. `bill`:
+        whose it is."""
         self._transfer = transfer
         self._pairing = pairing
         self._prefill, self._decode = workers
         self._pool = pool
         self._witness = witness
         self._encoding = encoding
+        self._bill = bill
         self._is_over = False
 
     @property
@@ -60,7 +64,7 @@ class HandOff:
         own = {**headers, REQUEST_ID: f"{headers[REQUEST_ID][:100]}-{token_hex(8)}"}
         extra: dict[str, Any] = {}
         if self._encoding is not None and "messages" in body:
-            body, extra = await self._encoding.run(own, body)
+            body, extra = await self._encoding.run(own, body, self._bill)
         response = await self._transfer.post(path, own, body, extra)
         if self.report.is_local and self._witness is not None:
             self._witness.not_handed(self._pool)

@@ -48,6 +48,10 @@ class Pairing:
         self._local = RetryBudget()
         """How many prompts that should be prefilled elsewhere a decode worker may prefill."""
 
+    def succeed(self, before: Pairing) -> None:
+        """The same workers under other settings: what is known of who gets on with whom stays."""
+        self._edges, self._local = before._edges, before._local
+
     def source(self, worker: Worker) -> PrefillWorker:
         return self._sources.get(worker.url) or PrefillWorker(url=worker.url)
 
