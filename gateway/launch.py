@@ -70,6 +70,7 @@ class Launcher:
                 key=self._conversation,
                 tried=[*self._lost, *attempts.failed_before],
                 is_warm=worker is stay,
+                is_urgent=attempts.urgent,
             )
             return await self._ask(worker, call, kind if len(attempts.tried) == 1 else "retry", hand_off)
 

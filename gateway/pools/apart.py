@@ -47,12 +47,20 @@ class Apart:
         self._encoding = None if encoders is None else Encoding(encoders, settings.encode_batch)
 
     def hand_off(
-        self, decode: Worker, call: Call, key: str | None, tried: Collection[Worker], *, is_warm: bool
+        self,
+        decode: Worker,
+        call: Call,
+        key: str | None,
+        tried: Collection[Worker],
+        *,
+        is_warm: bool,
+        is_urgent: bool = False,
     ) -> HandOff | None:
         """None where the decode worker prefills. Raises ApiError (503, 400)."""
         body, tokens = call.body, prompt_tokens(call)
         encodes = self._encoding is not None and has_media(body)
-        prefill = self.pairing.choose(decode, Wish(body, tokens, key, is_warm=is_warm, has_media=encodes), tried)
+        wish = Wish(body, tokens, key, is_warm=is_warm, has_media=encodes, is_urgent=is_urgent)
+        prefill = self.pairing.choose(decode, wish, tried)
         return None if prefill is None else self.between(prefill, decode, tokens)
 
     def between(self, prefill: Worker, decode: Worker, tokens: int = 0) -> HandOff:
@@ -75,10 +83,12 @@ class Apart:
         decodes = worker in self._decode.workers
         others = self.prefill.workers if decodes else self._decode.workers
         pairs = [(other, worker) if decodes else (worker, other) for other in others if other.state in _TRIED_WITH]
-        pairs = [pair for pair in pairs if self.pairing.why_not(*pair) is None]
-        if not pairs:
-            return f"there is no {'prefill' if decodes else 'decode'} worker to try it with"
-        return max(pairs, key=lambda pair: pair[0 if decodes else 1].is_ready)
+        whys = {pair: self.pairing.why_not(*pair) for pair in pairs}
+        suited = [pair for pair, why in whys.items() if why is None]
+        if not suited:
+            why = next((f": {why}" for why in whys.values()), "")
+            return f"there is no {'prefill' if decodes else 'decode'} worker to try it with{why}"
+        return max(suited, key=lambda pair: pair[0 if decodes else 1].is_ready)
 
     async def look(self, get: Get, prefill: Worker) -> str | None:
         """Why a prefill worker cannot hand anything off, beside what its own health says. Raises what `get` does."""

@@ -218,8 +218,13 @@ class HealthWatch:
             status, body = await ask("GET", "/v1/models", None)
             if status != 200:
                 return True, f"/v1/models answers {status}"
-            if engine in _CHECKS_MODEL and self._pool.profile.model not in _listed(body):
-                return True, f"the model {self._pool.profile.model!r} is not listed"
+            if engine in _CHECKS_MODEL:
+                listed = _listed(body)
+                if self._pool.profile.model not in listed:
+                    return True, f"the model {self._pool.profile.model!r} is not listed"
+                other = listed[self._pool.profile.model]
+                if other in _CHECKS_MODEL and other != engine:
+                    return True, f"it says that it is {other}, and the pool's engine is {engine}"
             if self._pool.role is Role.PREFILL and self._pool.trials is not None:
                 return True, await self._pool.trials.look(self._get, worker)
         except httpx.HTTPError as error:
@@ -232,13 +237,15 @@ class HealthWatch:
         return answer.status_code, answer.content
 
 
-def _listed(body: bytes) -> set[str]:
+def _listed(body: bytes) -> dict[str, str]:
+    """The models, and whose they are: an engine's name, as a rule."""
     entries = fields_of(200, body).get("data")
     try:
-        return {entry.id for entry in msgspec.convert(entries, list[_Card])}
+        return {entry.id: str(entry.owned_by) for entry in msgspec.convert(entries, list[_Card])}
     except msgspec.ValidationError:
-        return set()
+        return {}
 
 
 class _Card(msgspec.Struct):
     id: str
+    owned_by: object = None

@@ -101,11 +101,21 @@ class Pool(Roster):
         return super().unavailable()
 
     def hand_off(
-        self, worker: Worker, call: Call, *, key: str | None, tried: Collection[Worker], is_warm: bool
+        self,
+        worker: Worker,
+        call: Call,
+        *,
+        key: str | None,
+        tried: Collection[Worker],
+        is_warm: bool,
+        is_urgent: bool = False,
     ) -> HandOff | None:
         """How the prompt of a leg on this worker gets its cache; None where the worker fills it itself. `tried`: those
-        that have failed to prefill it. Raises ApiError (503, 400)."""
-        return None if self.apart is None else self.apart.hand_off(worker, call, key, tried, is_warm=is_warm)
+        that have failed to prefill it. `is_urgent`: its client has seen a part of the answer. Raises ApiError (503,
+        400)."""
+        if self.apart is None:
+            return None
+        return self.apart.hand_off(worker, call, key, tried, is_warm=is_warm, is_urgent=is_urgent)
 
     def close(self) -> None:
         super().close()

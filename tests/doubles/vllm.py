@@ -63,6 +63,8 @@ class VllmDouble(Double):
         self.drops = drops
         self.misfiles = misfiles
         self.version = "0.32.0"
+        self.block = 16
+        """Tokens of a KV block."""
         self.began = 1_795_968_000.25
         """When its process started."""
         self._names = count(1)
@@ -231,7 +233,7 @@ class VllmDouble(Double):
             f"vllm:kv_cache_usage_perc{{{labels}}} {self.kv_usage}",
             f"vllm:num_preemptions_total{{{labels}}} 0.0",
             f"vllm:generation_tokens_total{{{labels}}} {self.generated}.0",
-            f'vllm:cache_config_info{{block_size="16",kv_cache_size_tokens="{self.context * 8}",{labels}}} 1.0',
+            f'vllm:cache_config_info{{block_size="{self.block}",kv_cache_size_tokens="{self.context * 8}",{labels}}} 1.0',
             *(
                 f'vllm:request_success_total{{engine="0",finished_reason="{reason}",model_name="{self.model}"}} {n}.0'
                 for reason, n in self.finished.items()

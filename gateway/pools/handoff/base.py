@@ -56,8 +56,10 @@ class Report:
     """Tokens of the prompt, as the prefill worker counted them."""
     cached: int | None = None
     """Those of them it had in its cache: the decode worker calls all of them cached."""
+    is_missing: bool = False
+    """Has the prefill worker answered, and handed nothing off?"""
     is_local: bool = False
-    """Did the decode worker have to prefill after all, since nothing was handed off?"""
+    """Did the decode worker have to prefill after all, for that?"""
     is_handed: bool = False
     """Has the decode worker generated from it?"""
 
@@ -106,8 +108,9 @@ class Transfer(Protocol):
         """What the prefill side has come to since: it may be why the decode worker's answer broke off."""
         ...
 
-    async def confirm(self) -> None:
-        """Until it is known how the prefill side has ended, or long enough. Raises TransferFailed."""
+    async def confirm(self, *, strictly: bool = False) -> None:
+        """Until it is known how the prefill side has ended, or long enough; `strictly`: however long that takes. Raises
+        TransferFailed."""
         ...
 
     def end(self, how: End) -> None:

@@ -87,10 +87,10 @@ class Beside:
     def failure(self) -> TransferFailed | None:
         return self._failure
 
-    async def confirm(self) -> None:
+    async def confirm(self, *, strictly: bool = False) -> None:
         task = self._prefilling
         if task is not None and not task.done():
-            await asyncio.wait({task}, timeout=CONFIRMED_WITHIN)
+            await asyncio.wait({task}, timeout=None if strictly else CONFIRMED_WITHIN)
         if self._failure is not None:
             raise self._failure
 

@@ -8,6 +8,7 @@ connectors from which the prefill worker fetches; those that push (`ECMooncakeCo
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -64,10 +65,12 @@ class Encoding:
 
     async def _all(self, headers: Mapping[str, str], body: dict[str, Any], items: Sequence[Item]) -> list[list[Found]]:
         """The first that fails fails all, and the others are let go."""
-        tasks = [
-            asyncio.ensure_future(self._group(headers, body, number, group, worker))
-            for number, (worker, group) in enumerate(self._groups(items))
-        ]
+        turns: defaultdict[Worker, asyncio.Lock] = defaultdict(asyncio.Lock)
+        tasks: list[asyncio.Task[list[Found]]] = []
+        for number, (worker, group) in enumerate(self._groups(items)):
+            own = {**headers, REQUEST_ID: f"{headers[REQUEST_ID][:110]}-e{number}"}
+            asked = self._group(own, encode_object(_question(body, group)), group, worker, turns)
+            tasks.append(asyncio.ensure_future(asked))
         try:
             return list(await asyncio.gather(*tasks))
         finally:
@@ -90,15 +93,20 @@ class Encoding:
         return groups
 
     async def _group(
-        self, headers: Mapping[str, str], body: dict[str, Any], number: int, items: list[Item], worker: Worker
+        self,
+        headers: Mapping[str, str],
+        question: bytes,
+        items: list[Item],
+        worker: Worker,
+        turns: Mapping[Worker, asyncio.Lock],
     ) -> list[Found]:
-        own = {**headers, REQUEST_ID: f"{headers[REQUEST_ID][:110]}-e{number}"}
-        question = encode_object(_question(body, items))
+        """Of one request an encoder has one group at a time: with all of them at once it would be too late for each
+        (llm-d-router#1615)."""
         tried = [worker]
         while True:
-            place = Place(worker, 0)
             try:
-                answer = await ask_whole(place, CHAT_PATH, own, question, Side.ENCODE)
+                async with turns[worker]:
+                    answer = await ask_whole(Place(worker, 0), CHAT_PATH, headers, question, Side.ENCODE)
                 return _matched(items, answer.ec_transfer_params or {}, worker)
             except TransferFailed as failed:
                 is_clients = 400 <= failed.error.status < 500 and failed.error.status != 429

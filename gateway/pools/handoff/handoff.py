@@ -15,7 +15,7 @@ from gateway.pools.handoff.base import Report, Transfer, TransferFailed
 from gateway.pools.handoff.encode import Encoding
 from gateway.pools.handoff.pairing import Pairing
 from gateway.pools.handoff.witness import Witness
-from gateway.pools.verdict import Verdict
+from gateway.pools.verdict import NEUTRAL, Verdict
 from gateway.pools.worker import Worker
 from gateway.upstream import End, Response
 
@@ -40,6 +40,8 @@ class HandOff:
         self._pool = pool
         self._witness = witness
         self._encoding = encoding
+        self._stamp = pairing.begin(*workers)
+        self._is_prefilling = False
         self._is_over = False
 
     @property
@@ -61,14 +63,17 @@ class HandOff:
         extra: dict[str, Any] = {}
         if self._encoding is not None and "messages" in body:
             body, extra = await self._encoding.run(own, body)
-        response = await self._transfer.post(path, own, body, extra)
-        if self.report.is_local and self._witness is not None:
-            self._witness.not_handed(self._pool)
-        return response
+        self._is_prefilling = True
+        try:
+            return await self._transfer.post(path, own, body, extra)
+        except TransferFailed:
+            self._is_prefilling = False
+            raise
 
-    async def confirm(self) -> None:
-        """The decode worker has generated. Raises TransferFailed if it had nothing to do so from."""
-        await self._transfer.confirm()
+    async def confirm(self, *, strictly: bool = False) -> None:
+        """The decode worker has generated. Raises TransferFailed if it had nothing to do so from, as far as is known by
+        now; `strictly`: once it is."""
+        await self._transfer.confirm(strictly=strictly)
         report = self.report
         if report.is_local:
             return
@@ -83,13 +88,21 @@ class HandOff:
         if self._is_over:
             return verdict
         self._is_over = True
-        report = self.report
-        if not report.is_handed and self._witness is not None:
+        self._tell()
+        is_the_pairs = self.failure is None and not self.report.is_local
+        held = self._pairing.note(self._prefill, self._decode, verdict if is_the_pairs else NEUTRAL, self._stamp)
+        return held if is_the_pairs else verdict
+
+    def _tell(self) -> None:
+        """What came of the prompt, if it was prefilled."""
+        report, witness = self.report, self._witness
+        if witness is None or report.is_handed:
+            return
+        if report.is_missing:
+            witness.not_handed(self._pool)
+        elif self._is_prefilling and self.failure is None:
             until = _now() if report.prefilled is None else report.prefilled
-            self._witness.orphaned(self._pool, until - report.began)
-        if self.failure is not None or report.is_local:
-            return verdict
-        return self._pairing.note(self._prefill, self._decode, verdict)
+            witness.orphaned(self._pool, until - report.began)
 
 
 def _now() -> float:

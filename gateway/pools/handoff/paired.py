@@ -51,7 +51,7 @@ async def _generate(
         finally:
             response.end(End.ABANDONED)
         if response.status == 200:
-            await hand_off.confirm()
+            await hand_off.confirm(strictly=True)
             how, verdict = End.FINISHED, SUCCESS
         return response.status, answer
     except TransferFailed as failed:

@@ -34,6 +34,8 @@ class Wish:
     is_warm: bool = False
     """Does the decode worker hold the most of its prompt already, since it ran the leg before?"""
     has_media: bool = False
+    is_urgent: bool = False
+    """Has its client seen a part of the answer already?"""
 
 
 class Pairing:
@@ -78,7 +80,11 @@ class Pairing:
                 return None
             raise self.nobody_for(decode)
         return self.prefill.pick(
-            tried, lambda worker: self._edge(worker, decode).admits, wish.key, among=lambda worker: worker in suited
+            tried,
+            lambda worker: self._admits(worker, decode, now),
+            wish.key,
+            urgent=wish.is_urgent,
+            among=lambda worker: worker in suited,
         )
 
     def may_be_local(self) -> bool:
@@ -86,14 +92,14 @@ class Pairing:
         is_wanted = self.can_be_local and self.settings.if_missing == "local"
         return is_wanted and self._local.take(self.prefill.clock())
 
-    def note(self, prefill: Worker, decode: Worker, verdict: Verdict) -> Verdict:
+    def begin(self, prefill: Worker, decode: Worker) -> int:
+        """The stamp of a hand-off between these two, to be given back with what came of it."""
+        return self._edge(prefill, decode).take()
+
+    def note(self, prefill: Worker, decode: Worker, verdict: Verdict, stamp: int) -> Verdict:
         """What came of the decode leg, and what of it is held against the decode worker: nothing, as long as it gets
         on with another."""
-        now = self.prefill.clock()
-        edge = self._edge(prefill, decode)
-        edge.note(verdict, edge.take(), now)
-        if edge.is_open:
-            edge.half_open(now)
+        self._edge(prefill, decode).note(verdict, stamp, self.prefill.clock())
         if verdict.kind is not Kind.FAILURE or verdict.is_unreachable:
             return verdict
         others = [worker for worker in self.prefill.workers if worker is not prefill and self._suits(worker, decode)]
@@ -118,6 +124,10 @@ class Pairing:
     def _suits(self, prefill: Worker, decode: Worker) -> bool:
         return self.prefill.is_open(prefill, urgent=True) and self.why_not(prefill, decode) is None
 
+    def _admits(self, prefill: Worker, decode: Worker, now: float) -> bool:
+        edge = self._edge(prefill, decode)
+        return edge.half_open(now) and edge.admits
+
     def _edge(self, prefill: Worker, decode: Worker) -> Breaker:
         key = (prefill.name, decode.name)
         if key not in self._edges:
@@ -132,7 +142,7 @@ class Pairing:
         why = next((reason for worker in ready if (reason := self.why_not(worker, decode))), "it is busy")
         return ApiError(
             503,
-            f"No prefill worker suits {decode.name}: {why}.",
+            f"No prefill worker suits those that decode: {why}.",
             "server_error",
             code="no_ready_worker",
             headers={"retry-after": "5"},

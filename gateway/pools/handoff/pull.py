@@ -35,10 +35,16 @@ LONG_LEASE = 60.0
 """Seconds. A cache that nobody fetches is left to its lease up to here; beyond, it is fetched to be freed."""
 
 
+FULL = frozenset({429, 503})
+"""What a decode worker answers that has not looked at the request. In any other case it may have fetched the cache, and
+a second fetch could fill its prefix cache with another prompt's."""
+
+
 class PullWay:
     """`lease`: seconds that a prefill worker keeps what nobody fetches."""
 
     can_be_local = True
+    takes_strangers = True
 
     def __init__(self, lease: float) -> None:
         self._frees = lease > LONG_LEASE
@@ -71,22 +77,28 @@ class Pull:
         note_usage(self.report, answer)
         params = self._fetchable(answer)
         if params is None:
+            self.report.is_missing = True
             if not self._may_be_local():
                 raise senseless(self._place, "The prefill worker has handed nothing off.")
             self.report.is_local = True
             return await self._decode.client.post(path, headers, encode_object(body))
         fetching = {**body, "kv_transfer_params": params}
-        self._unfetched = (path, dict(headers), fetching)
-        response = await self._decode.client.post(path, headers, encode_object(fetching), asyncio.Event())
-        if response.status == 200:
-            self._unfetched = None
+        sent = asyncio.Event()
+        try:
+            response = await self._decode.client.post(path, headers, encode_object(fetching), sent)
+        except BaseException:
+            if not sent.is_set():
+                self._unfetched = (path, dict(headers), fetching)
+            raise
+        if response.status in FULL:
+            self._unfetched = (path, dict(headers), fetching)
         return response
 
     @property
     def failure(self) -> TransferFailed | None:
         return None
 
-    async def confirm(self) -> None:
+    async def confirm(self, *, strictly: bool = False) -> None:
         """The prefill leg was over before the decode leg began."""
 
     def end(self, how: End) -> None:
