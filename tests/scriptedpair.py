@@ -105,7 +105,7 @@ class Ear:
 
 
 class Bench:
-    """`prefills` and `decodes` workers, all ready; without another word each answers well. A clock that stands."""
+    """`prefills` and `decodes` workers, `ready` or new; without another word each answers well. A clock that stands."""
 
     def __init__(
         self,
@@ -113,6 +113,7 @@ class Bench:
         *,
         prefills: int = 1,
         decodes: int = 1,
+        ready: bool = True,
         pool: dict[str, Any] | None = None,
         **apart: Any,
     ) -> None:
@@ -140,7 +141,8 @@ class Bench:
                 client = PairedClient(lambda asked, well=prefilled if is_prefill else decoded: well())
                 self.clients[worker] = worker.client = client
                 worker.departed = None  # nobody watches what has left
-            make_ready(part)
+            if ready:
+                make_ready(part)
 
         self.pool.listener = Ear(self.heard)
 

@@ -183,7 +183,7 @@ class Metrics:
         self.handoffs = Counter(
             "thinkgate_handoffs_total",
             "Prompts that were prefilled elsewhere, by what came of it: handed (generated from), missing (the prefill "
-            "worker offered nothing, the decode worker prefilled again), orphaned (nobody has generated from it).",
+            "worker offered nothing), orphaned (nobody has generated from it).",
             ["pool", "result"],
             registry=registry,
         )

@@ -98,6 +98,23 @@ async def test_epd16_after_a_storm_of_clients_that_leave_the_next_wave_is_served
         await door.settled()
 
 
+@pytest.mark.parametrize("handoff", HANDOFFS)
+async def test_epd26_a_connection_that_was_closed_while_idle_is_nobodys_error(
+    host: Host, served: Gateway, vllm: VllmDouble, handoff: str
+) -> None:
+    """Seen in time, or found out by the first leg that uses it: that is sent anew, under another id."""
+    with cluster(host, handoff) as made, before(served, vllm, made):
+        door = Door(served.url, made)
+        await door.assert_right(body_of(door, "e26"))
+        for worker in made.workers:
+            worker.close_idle()
+            await door.assert_right(body_of(door, f"e26-{worker.role}-closed"))
+            worker.drop_reused(1)
+            await door.assert_right(body_of(door, f"e26-{worker.role}-dropped"))
+        ids = [leg.request_id for leg in made.prefill.generations]
+        assert len(set(ids)) == len(ids)
+
+
 @pytest.mark.parametrize("handoff", ["nixl", "sglang"])
 async def test_epd32_a_worker_that_fails_fast_gets_few_requests_and_spoils_none(
     host: Host, served: Gateway, vllm: VllmDouble, handoff: str
