@@ -87,6 +87,10 @@ class Pool(Roster):
         is_open = super().is_open(worker, urgent=urgent)
         return is_open and (self.apart is None or self.apart.pairing.has_pair(worker))
 
+    def has_other_before(self, tried: Collection[Worker], *, urgent: bool = False) -> bool:
+        """Is there a worker that could prefill for its own, and was not tried?"""
+        return self.apart is not None and self.apart.prefill.has_other(tried, urgent=urgent)
+
     async def wait_ready(self, patience: float, *, urgent: bool = False) -> None:
         if self.apart is not None and not self.apart.pairing.does_without:
             until = self.clock() + patience

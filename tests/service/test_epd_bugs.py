@@ -4,6 +4,7 @@ slow, silent or wrong, and many clients leave. What needs other pairs or other w
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +13,10 @@ import httpx
 import pytest
 
 from gateway.pools.breaker import THRESHOLD
+from tests.doubles.mind import VOCABULARY
 from tests.doubles.pair.cluster import HANDOFFS, Cluster, cluster
 from tests.doubles.pair.faults import PREFILL, SGLANG_PREFILL, Faults
-from tests.doubles.script import ask
+from tests.doubles.script import ask, expected_answer
 from tests.doubles.server import Host
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
@@ -95,6 +97,31 @@ async def test_epd16_after_a_storm_of_clients_that_leave_the_next_wave_is_served
         bodies = [body_of(door, f"e16-next-{i}") for i in range(24)]
         told = await asyncio.gather(*(door.ask(body) for body in bodies))
         assert [text(one) for one in told] == [says(made.key(body)) for body in bodies]
+        await door.settled()
+
+
+@pytest.mark.parametrize("handoff", ["nixl", "sglang"])
+async def test_epd9_epd21_prompts_and_choices_of_a_streamed_completion_are_one_answer(
+    host: Host, served: Gateway, vllm: VllmDouble, handoff: str
+) -> None:
+    with cluster(host, handoff) as made, before(served, vllm, made):
+        door = Door(served.url, made)
+        body = {"model": made.model, "prompt": [ask("e9-0"), ask("e9-1")], "n": 2, "max_tokens": 200, "stream": True}
+        told = await door.post({**body, "stream_options": {"include_usage": True}}, "/v1/completions")
+        assert told.status_code == 200
+        lines = [line.removeprefix("data: ") for line in told.text.splitlines() if line]
+        assert lines.pop() == "[DONE]"
+        events = [json.loads(line) for line in lines]
+        said = dict.fromkeys(range(4), "")
+        for choice in (choice for event in events for choice in event["choices"]):
+            said[choice["index"]] += choice["text"]
+        assert [text.strip() for text in said.values()] == [
+            expected_answer(made.key(body, prompt), "") for prompt in (0, 0, 1, 1)
+        ]
+        assert len({event["id"] for event in events}) == 1
+        [usage] = [event["usage"] for event in events if event.get("usage")]
+        assert usage["prompt_tokens"] == sum(len(VOCABULARY.encode(prompt)) for prompt in body["prompt"])
+        assert len({leg.request_id for leg in made.legs("prefill") if leg.key.startswith("e9-")}) == 4
         await door.settled()
 
 

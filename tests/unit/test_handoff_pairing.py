@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from gateway.attempts import FULL_WORKERS, Attempts
 from gateway.confighandoff import PrefillWorker
 from gateway.edge.errors import ApiError
 from gateway.engines.cache import KvCache
@@ -187,6 +189,19 @@ class TestTheBlame:
         assert any(worker.breaker.is_failing for worker in bench.prefills)
         assert bench.apart.pairing.shown() == []
         assert bench.heard == [], "what was not prefilled is nobody's orphan"
+
+    @pytest.mark.parametrize("prefills", [1, 2, 4])
+    async def test_epd29_one_that_is_full_is_not_asked_again_and_one_other_is(self, prefills: int) -> None:
+        bench = Bench(prefills=prefills)
+        for worker in bench.prefills:
+            bench.clients[worker].answer = lambda asked: refusal(503)
+        attempts = Attempts(bench.pool, asyncio.get_running_loop().time() + 60)
+        with pytest.raises(LegFailed) as caught:
+            await attempts.run(lambda worker: bench.launch(worker, tried=attempts.failed_before))
+        assert caught.value.error.status == 503
+        asked = [len(bench.clients[worker].asked) for worker in bench.prefills]
+        assert sorted(asked, reverse=True)[:2] == [1, 1][:prefills]
+        assert sum(asked) == min(FULL_WORKERS, prefills)
 
     async def test_a_failed_transfer_is_the_edges_while_there_is_another_partner(self) -> None:
         bench = Bench(prefills=2)

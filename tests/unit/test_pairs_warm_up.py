@@ -74,6 +74,7 @@ async def test_a_canary_believes_no_answer_before_the_prefill_worker_has_ended_w
     await cluster.live(2 * POLL)
     assert [worker.state for worker in (prefill, decode)] == [State.WARMING] * 2
     assert "ReadTimeout" in decode.reason
+    await cluster.bench.quiet()
     assert cluster.bench.load == {}
 
 
