@@ -57,10 +57,11 @@ async def test_epd11_a_cache_that_may_have_been_fetched_is_not_fetched_again(
         door = Door(served.url, made)
         made.decode.faults.next("slow_transfer")
         await door.leave(body_of(door, "e11b"), lambda: bool(made.legs("decode", "e11b")), "a transfer")
-        made.decode.faults.next("pull_fails", 3)
-        assert (await door.ask(body_of(door, "e11c"))).status >= 500
         await door.settled(leases=False)
         assert len(made.legs("decode", "e11b")) == 1
+        made.decode.faults.next("status_500", 3)
+        assert (await door.ask(body_of(door, "e11c"))).status >= 500
+        await door.settled()
         assert len(made.legs("decode", "e11c")) == len(made.legs("prefill", "e11c"))
 
 

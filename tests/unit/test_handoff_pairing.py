@@ -153,6 +153,22 @@ class TestEdges:
         pairing.note(p0, d0, SUCCESS, pairing.begin(p0, d0))
         assert (chosen(), pairing.shown()) == ({p0, p1}, [])
 
+    @pytest.mark.parametrize(("verdict", "is_mended"), [(NEUTRAL, False), (SUCCESS, True)])
+    async def test_epd33_a_hand_off_gives_its_place_on_a_broken_edge_back(
+        self, verdict: Verdict, is_mended: bool
+    ) -> None:
+        bench = Bench(prefills=2)
+        pairing, (p0, p1), [d0] = bench.apart.pairing, bench.prefills, bench.decodes
+        for _ in range(EDGE_FAILS):
+            pairing.note(p0, d0, FAILURE, pairing.begin(p0, d0))
+        bench.now += OPEN_FOR
+        probe = bench.hand_off(tried=[p1])
+        assert probe.prefill is p0
+        assert {pairing.choose(d0, Wish(BODY, 9, str(i))) for i in range(20)} == {p1}
+        probe.end(End.FINISHED, verdict)
+        assert {pairing.choose(d0, Wish(BODY, 9, str(i))) for i in range(20)} == {p0, p1}
+        assert (pairing.shown() == []) is is_mended
+
     def test_epd31_a_leg_that_began_before_an_edge_broke_does_not_mend_it(self) -> None:
         bench = Bench(prefills=2)
         pairing, (p0, p1), [d0] = bench.apart.pairing, bench.prefills, bench.decodes

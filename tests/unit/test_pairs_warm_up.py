@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from gateway.pools import State
+from gateway.pools.handoff.beside import CONFIRMED_WITHIN
 from gateway.pools.health import HealthWatch
 from tests.scripted import HANG, refusal
 from tests.scriptedpair import Bench, decoded, prefilled
@@ -68,7 +69,7 @@ async def test_epd47_a_quarter_of_an_hour_of_compiling_ejects_nobody_and_lets_no
 async def test_a_canary_believes_no_answer_before_the_prefill_worker_has_ended_well() -> None:
     """A decode worker that answers by itself would pass otherwise: that a client's delta is not held back for longer
     than a moment is for clients."""
-    cluster = Cluster("nixl-push", first_token=0.05)
+    cluster = Cluster("nixl-push", first_token=2 * CONFIRMED_WITHIN)
     [prefill], [decode] = cluster.bench.prefills, cluster.bench.decodes
     cluster.bench.clients[prefill].answer = lambda asked: HANG
     await cluster.live(2 * POLL)
