@@ -226,6 +226,7 @@ class VllmDouble(Double):
 
     async def _metrics(self, exchange: Exchange, wire: Wire) -> None:
         labels = f'engine="0",model_name="{self.model}"'
+        cache = f'block_size="{self.block}",kv_cache_size_tokens="{self.context * 8}"'
         lines = [
             f"process_start_time_seconds {self.began}",
             f"vllm:num_requests_running{{{labels}}} {self.running}.0",
@@ -233,7 +234,7 @@ class VllmDouble(Double):
             f"vllm:kv_cache_usage_perc{{{labels}}} {self.kv_usage}",
             f"vllm:num_preemptions_total{{{labels}}} 0.0",
             f"vllm:generation_tokens_total{{{labels}}} {self.generated}.0",
-            f'vllm:cache_config_info{{block_size="{self.block}",kv_cache_size_tokens="{self.context * 8}",{labels}}} 1.0',
+            f"vllm:cache_config_info{{{cache},{labels}}} 1.0",
             *(
                 f'vllm:request_success_total{{engine="0",finished_reason="{reason}",model_name="{self.model}"}} {n}.0'
                 for reason, n in self.finished.items()
