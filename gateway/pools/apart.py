@@ -94,5 +94,10 @@ class Apart:
         """Why a prefill worker cannot hand anything off, beside what its own health says. Raises what `get` does."""
         return await self.way.look(get, self.pairing.source(prefill))
 
+    def succeed(self, before: Apart) -> None:
+        """Under other settings of the pool, what its workers have told and done is still true."""
+        self.way = before.way
+        self.pairing.succeed(before.pairing)
+
     def close(self) -> None:
         self._errands.close()

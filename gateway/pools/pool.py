@@ -191,6 +191,8 @@ class Pool(Roster):
         and phrases it is asked again, where they are others; until then it counts as able."""
         for part in self.parts:
             part.settle()
+        if self.apart is not None and before.apart is not None:
+            self.apart.succeed(before.apart)
         if (self.profile, self.phrases) != (before.profile, before.phrases):
             for worker in self.workers:
                 worker.capabilities = None

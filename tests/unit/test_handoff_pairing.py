@@ -178,6 +178,27 @@ class TestEdges:
         pairing.note(p0, d0, SUCCESS, early)
         assert {pairing.choose(d0, Wish(BODY, 9, str(i))) for i in range(20)} == {p1}
 
+    def test_a_worker_that_has_gone_takes_its_edges_along(self) -> None:
+        bench = Bench(prefills=3)
+        pairing, (p0, p1, p2), [d0] = bench.apart.pairing, bench.prefills, bench.decodes
+        for worker in (p0, p1):
+            pairing.note(worker, d0, FAILURE, pairing.begin(worker, d0))
+        bench.pool.parts[1].remove(p0)
+        assert [pair["prefill"] for pair in pairing.shown()] == ["p1:1"]
+        p3 = bench.pool.parts[1].add("http://p3:1")
+        pairing.begin(p3, d0)
+        assert {prefill for prefill, _ in pairing._edges} == {p1, p2, p3}
+
+    def test_other_settings_of_the_pool_do_not_mend_an_edge(self) -> None:
+        bench = Bench(prefills=2)
+        (p0, p1), [d0], old = bench.prefills, bench.decodes, bench.pool
+        for _ in range(EDGE_FAILS):
+            bench.apart.pairing.note(p0, d0, FAILURE, bench.apart.pairing.begin(p0, d0))
+        new = Pool("pool", old.config.model_copy(update={"max_connections": 9}), crew=old.crew)
+        new.succeed(old)
+        assert new.apart is not None
+        assert {new.apart.pairing.choose(d0, Wish(BODY, 9, str(i))) for i in range(20)} == {p1}
+
     def test_a_decode_worker_with_one_partner_answers_for_itself(self) -> None:
         bench = Bench()
         pairing, [p0], [d0] = bench.apart.pairing, bench.prefills, bench.decodes

@@ -16,6 +16,7 @@ from gateway.pools.breaker import Breaker
 from gateway.pools.handoff.prompts import wants_one_worker
 from gateway.pools.retries import RetryBudget
 from gateway.pools.roster import Roster
+from gateway.pools.states import State
 from gateway.pools.verdict import NEUTRAL, Kind, Verdict
 from gateway.pools.worker import Worker
 
@@ -46,12 +47,16 @@ class Pairing:
         self.prefill = prefill
         self.can_be_local = can_be_local
         self._sources = {one.url: one for one in settings.prefill}
-        self._edges: dict[tuple[str, str], Breaker] = {}
+        self._edges: dict[tuple[Worker, Worker], Breaker] = {}
         self._local = RetryBudget()
         """How many prompts that should be prefilled elsewhere a decode worker may prefill."""
 
     def source(self, worker: Worker) -> PrefillWorker:
         return self._sources.get(worker.url) or PrefillWorker(url=worker.url)
+
+    def succeed(self, before: Pairing) -> None:
+        """What has been learnt under other settings of the pool."""
+        self._edges, self._local = before._edges, before._local
 
     def has_pair(self, decode: Worker) -> bool:
         """Could a leg on this worker be prefilled?"""
@@ -109,9 +114,9 @@ class Pairing:
     def shown(self) -> list[dict[str, object]]:
         """The pairs that have trouble, as an operator reads it."""
         return [
-            {"prefill": prefill, "decode": decode, "open": edge.is_open}
+            {"prefill": prefill.name, "decode": decode.name, "open": edge.is_open}
             for (prefill, decode), edge in self._edges.items()
-            if edge.is_failing
+            if edge.is_failing and State.GONE not in {prefill.state, decode.state}
         ]
 
     def why_not(self, prefill: Worker, decode: Worker) -> str | None:
@@ -129,10 +134,12 @@ class Pairing:
         return edge.half_open(now) and edge.admits
 
     def _edge(self, prefill: Worker, decode: Worker) -> Breaker:
-        key = (prefill.name, decode.name)
-        if key not in self._edges:
-            self._edges[key] = Breaker(EDGE_FAILS)
-        return self._edges[key]
+        edge = self._edges.get((prefill, decode))
+        if edge is None:
+            for pair in [pair for pair in self._edges if any(worker.state is State.GONE for worker in pair)]:
+                del self._edges[pair]
+            edge = self._edges[prefill, decode] = Breaker(EDGE_FAILS)
+        return edge
 
     def nobody_for(self, decode: Worker) -> ApiError:
         """Why no worker can prefill for this one."""
