@@ -76,6 +76,8 @@ class Attempts:
             if failed.culprit is not None:
                 self._spared.append(worker)
                 self.failed_before.append(failed.culprit)
+            elif worker in self._spared:
+                self._spared.remove(worker)
             raise
 
     def _is_worth_another(self, error: BaseException) -> bool:
@@ -85,7 +87,10 @@ class Attempts:
         if len(self.tried) >= ATTEMPTS or self._has_no_time:
             return False
         pool = self.pool
-        has_other = error.culprit is not None or pool.has_other(self.tried, urgent=self.urgent)
+        if error.culprit is None:
+            has_other = pool.has_other(self.tried, urgent=self.urgent)
+        else:
+            has_other = pool.has_other_before(self.failed_before, urgent=self.urgent)
         if error.is_back_pressure and (self._full >= FULL_WORKERS or not has_other):
             return False
         if pool.has_other((), urgent=self.urgent) and (self._is_free(error) or pool.retries.take(pool.clock())):

@@ -262,7 +262,7 @@ class Pool(Strict):
         wanted = EngineKind.SGLANG if parts.handoff is HandOffKind.SGLANG else EngineKind.VLLM
         if self.engine is not wanted:
             raise ValueError(
-                f"the hand-off {parts.handoff!r} is {wanted!r}'s, and the pool's engine is {self.engine!r}"
+                f"the hand-off '{parts.handoff}' is for the engine '{wanted}', and the pool's is '{self.engine}'"
             )
         prefill = [one.url for one in parts.prefill]
         everyone = [*self.workers, *prefill, *parts.encode]

@@ -72,6 +72,7 @@ class Launcher:
                 tried=[*self._lost, *attempts.failed_before],
                 is_warm=worker is stay,
                 bill=self._entry.bills[0],
+                is_urgent=attempts.urgent,
             )
             return await self._ask(worker, call, kind if len(attempts.tried) == 1 else "retry", hand_off)
 

@@ -108,8 +108,8 @@ class Leg:
             async with asyncio.timeout(deadlines.first_token):
                 await leg._begin()
         except TimeoutError as error:
-            failed = LegFailed(engine_silent(deadlines.first_token), retryable=False)
-            leg._verdict = failed.verdict
+            failed = late_failure(engine_silent(deadlines.first_token), hand_off)
+            leg._verdict = failed.verdict if failed.culprit is None else NEUTRAL
             leg.end(End.ABANDONED)
             raise failed from error
         except LegFailed as failed:
@@ -169,7 +169,8 @@ class Leg:
         self._is_let_go = True
         if self.trace is not None:
             self.trace.end(how)
-        aborted = how is End.ABANDONED and self._is_asked and not self._reader.is_over
+        is_there = self._is_asked and (self._hand_off is None or self._hand_off.has_asked)
+        aborted = how is End.ABANDONED and is_there and not self._reader.is_over
         verdict = self._verdict if self._hand_off is None else self._hand_off.end(how, self._verdict)
         self.worker.let_go(self._seat, verdict, aborted=aborted)
         if self._response is not None:
@@ -265,6 +266,14 @@ class Leg:
             raise LegFailed(error, retryable=False, verdict=NEUTRAL) from error
         except UpstreamError as error:
             raise LegFailed(engine_failed(error), retryable=True, verdict=judge_transport(error)) from error
+
+
+def late_failure(error: ApiError, hand_off: HandOff | None) -> LegFailed:
+    """Nothing came in all the time there is."""
+    late = None if hand_off is None else hand_off.late(error)
+    if late is None:
+        return LegFailed(error, retryable=False)
+    return LegFailed(error, retryable=False, verdict=late.verdict, culprit=late.worker)
 
 
 def failed_before(failed: TransferFailed, *, is_told: bool) -> LegFailed:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from gateway import sse
 from gateway.config import Timeouts
 from gateway.edge.errors import ApiError, engine_broke_off, engine_failed, engine_silent
-from gateway.leg import LegFailed, failed_before, refusal_of
+from gateway.leg import LegFailed, failed_before, late_failure, refusal_of
 from gateway.pools import Worker
 from gateway.pools.handoff import HandOff, TransferFailed
 from gateway.pools.pressure import BYTES_A_TOKEN
@@ -71,8 +71,8 @@ class Passage:
             async with asyncio.timeout(patience.first_token if question.is_streamed else None):
                 await passage._begin()
         except TimeoutError as error:
-            failed = LegFailed(engine_silent(patience.first_token), retryable=False)
-            passage._verdict = failed.verdict
+            failed = late_failure(engine_silent(patience.first_token), hand_off)
+            passage._verdict = failed.verdict if failed.culprit is None else NEUTRAL
             passage.end()
             raise failed from error
         except LegFailed as failed:
@@ -114,7 +114,8 @@ class Passage:
         is_over = self._is_over or self.whole is not None
         how = End.FINISHED if self.is_complete or self.whole is not None else End.ABANDONED
         verdict = self._verdict if self._hand_off is None else self._hand_off.end(how, self._verdict)
-        self._worker.let_go(self._seat, verdict, aborted=self._is_asked and not is_over)
+        is_there = self._is_asked and (self._hand_off is None or self._hand_off.has_asked)
+        self._worker.let_go(self._seat, verdict, aborted=is_there and not is_over)
         if self._response is not None:
             self._response.end(how)
 
@@ -148,7 +149,22 @@ class Passage:
         except (msgspec.DecodeError, RecursionError) as error:
             raise _broken("The engine's answer is not a JSON object.") from error
         await self._confirm()
-        self.whole, self._verdict = without_internals(whole), SUCCESS
+        self.whole, self._verdict = self._shown(whole), SUCCESS
+
+    def _shown(self, told: bytes) -> bytes:
+        """As the client is told it: without what engines tell each other, and with the cached tokens of the worker that
+        has prefilled; the other one takes the whole prompt for cached."""
+        told = without_internals(told)
+        report = None if self._hand_off is None else self._hand_off.report
+        if report is None or report.cached is None or b'"usage"' not in told:
+            return told
+        fields = msgspec.json.decode(told, type=dict[str, Any])
+        if not isinstance(fields.get("usage"), dict):
+            return told
+        usage = cast("dict[str, Any]", fields["usage"])
+        return msgspec.json.encode(
+            {**fields, "usage": {**usage, "prompt_tokens_details": {"cached_tokens": report.cached}}}
+        )
 
     async def _post(self) -> Response:
         question = self._question
@@ -191,7 +207,7 @@ class Passage:
             elif (failure := failure_in(event)) is not None:
                 self._fail(LegFailed(failure, retryable=failure.status == 429 or failure.status >= 500))
             else:
-                told.append(sse.event(without_internals(event)))
+                told.append(sse.event(self._shown(event)))
             if self._is_over:
                 break
         if not data and not self._is_over:
@@ -200,7 +216,7 @@ class Passage:
 
     def _fail(self, failed: LegFailed) -> None:
         self._is_over = True
-        self._failed, self._verdict = failed, failed.verdict
+        self._failed, self._verdict = failed, failed.verdict if failed.culprit is None else NEUTRAL
 
 
 def _broken(message: str) -> LegFailed:

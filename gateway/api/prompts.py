@@ -10,7 +10,12 @@ from typing import Any, cast
 
 import msgspec
 
+from gateway.edge.errors import bad_request
+
 Object = dict[str, Any]
+
+MOST = 1_024
+"""Answers that one request may ask for: each is a request of its own to two workers."""
 
 
 def choices_of(body: Object) -> int:
@@ -20,10 +25,13 @@ def choices_of(body: Object) -> int:
 
 
 def singles(body: Object) -> list[Object]:
-    """One body for each choice that is asked for, in their order; the body itself where that is one."""
+    """One body for each choice that is asked for, in their order; the body itself where that is one. Raises ApiError
+    (400) for too many."""
     prompts, count = _prompts(body.get("prompt")), choices_of(body)
     if len(prompts) == 1 and count == 1:
         return [body]
+    if len(prompts) * count > MOST:
+        raise bad_request(f"`prompt` and `n` ask for more than {MOST} answers.", param="prompt", code="invalid_value")
     seed = body.get("seed")
     alike = {name: value for name, value in body.items() if name != "n"}
     return [

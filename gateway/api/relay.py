@@ -45,14 +45,15 @@ class Relay(Response):
             with closing.running(limit):
                 async with limit:
                     pool, body = await self._read(headers, receive)
+                    # One hand-off carries one prompt to one answer.
+                    is_split = self._path == COMPLETIONS and pool.apart is not None
+                    parts = singles(body) if is_split else [body]
         except ClientGone:
             return
         except ApiError as error:
             await send_error(send, error, shown)
             return
         way = Way(pool, self._path, shown, send)
-        # One hand-off carries one prompt to one answer.
-        parts = singles(body) if self._path == COMPLETIONS and pool.apart is not None else [body]
         crossing = Crossing(way, body) if len(parts) == 1 else Fleet(way, parts, choices_of(body))
         pool.crew.guests += 1
         try:

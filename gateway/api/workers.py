@@ -115,8 +115,13 @@ def workers_router(service: Service) -> APIRouter:
             raise bad_request("An embedded pool has no workers of its own.", param="pool", code="invalid_value")
         part = next((part for part in pool.parts if told.role in (None, part.role)), None)
         if part is None:
-            message = f"The pool {pool.name!r} has no workers of the role {told.role!r}."
+            message = f"The pool {pool.name!r} has no workers of the role '{told.role}'."
             raise bad_request(message, param="role", code="invalid_value")
+        if any(other.find(told.url) for other in pool.parts if other is not part):
+            raise ApiError(409, "It has another role in this pool already.", param="url", code="worker_exists")
+        if part.role is Role.PREFILL and pool.apart is not None and not pool.apart.way.takes_strangers:
+            message = "A prefill worker of `nixl-push` needs its `engine_id`: name it in the configuration."
+            raise bad_request(message, param="url", code="invalid_value")
         try:
             worker = part.add(told.url)
         except ValueError as error:

@@ -18,7 +18,7 @@ from gateway.config import EngineKind
 from gateway.engines.capabilities import Ask, fields_of
 from gateway.pools.asking import asker, asking_client, problem_of
 from gateway.pools.canary import canary
-from gateway.pools.handoff.paired import paired
+from gateway.pools.handoff.paired import OthersFailure, paired
 from gateway.pools.pool import Pool
 from gateway.pools.role import Role
 from gateway.pools.roster import Cause
@@ -141,6 +141,8 @@ class HealthWatch:
                 return ask
             problem = await canary(ask, self._pool.dialect, self._pool.profile)
             verdict = SUCCESS if problem is None else Verdict(Kind.FAILURE)
+        except OthersFailure as error:
+            problem = f"it was tried together with another, which failed: {error}"
         except httpx.HTTPError as error:
             problem = f"a generation is not answered ({type(error).__name__})"
             verdict = Verdict(Kind.FAILURE)
@@ -181,7 +183,7 @@ class HealthWatch:
         pair = trials.trial(worker)
         if isinstance(pair, str):
             return pair
-        return paired(ask, lambda: trials.between(*pair), self._pool.headers, patience)
+        return paired(ask, lambda: trials.between(*pair), self._pool.headers, patience, worker)
 
     async def _measure(self, worker: Worker) -> None:
         """How busy it is; and what it runs for others, seen while nothing of ours is on its way out."""
@@ -223,8 +225,13 @@ class HealthWatch:
             status, body = await ask("GET", "/v1/models", None)
             if status != 200:
                 return True, f"/v1/models answers {status}"
-            if engine in _CHECKS_MODEL and self._pool.profile.model not in _listed(body):
-                return True, f"the model {self._pool.profile.model!r} is not listed"
+            if engine in _CHECKS_MODEL:
+                listed = _listed(body)
+                if self._pool.profile.model not in listed:
+                    return True, f"the model {self._pool.profile.model!r} is not listed"
+                other = listed[self._pool.profile.model]
+                if other in _CHECKS_MODEL and other != engine:
+                    return True, f"it says that it is {other}, and the pool's engine is {engine}"
             if self._pool.role is Role.PREFILL and self._pool.trials is not None:
                 return True, await self._pool.trials.look(self._get, worker)
         except httpx.HTTPError as error:
@@ -237,13 +244,15 @@ class HealthWatch:
         return answer.status_code, answer.content
 
 
-def _listed(body: bytes) -> set[str]:
+def _listed(body: bytes) -> dict[str, str]:
+    """The models, and whose they are: an engine's name, as a rule."""
     entries = fields_of(200, body).get("data")
     try:
-        return {entry.id for entry in msgspec.convert(entries, list[_Card])}
+        return {entry.id: str(entry.owned_by) for entry in msgspec.convert(entries, list[_Card])}
     except msgspec.ValidationError:
-        return set()
+        return {}
 
 
 class _Card(msgspec.Struct):
     id: str
+    owned_by: object = None

@@ -88,6 +88,10 @@ class Pool(Roster):
         is_open = super().is_open(worker, urgent=urgent)
         return is_open and (self.apart is None or self.apart.pairing.has_pair(worker))
 
+    def has_other_before(self, tried: Collection[Worker], *, urgent: bool = False) -> bool:
+        """Is there a worker that could prefill for its own, and was not tried?"""
+        return self.apart is not None and self.apart.prefill.has_other(tried, urgent=urgent)
+
     async def wait_ready(self, patience: float, *, urgent: bool = False) -> None:
         if self.apart is not None and not self.apart.pairing.does_without:
             until = self.clock() + patience
@@ -110,12 +114,14 @@ class Pool(Roster):
         tried: Collection[Worker],
         is_warm: bool,
         bill: Bill | None = None,
+        is_urgent: bool = False,
     ) -> HandOff | None:
         """How the prompt of a leg on this worker gets its cache; None where the worker fills it itself. `tried`: those
-        that have failed to prefill it. Raises ApiError (503, 400)."""
+        that have failed to prefill it. `is_urgent`: its client has seen a part of the answer. Raises ApiError (503,
+        400)."""
         if self.apart is None:
             return None
-        return self.apart.hand_off(worker, call, key, tried, is_warm=is_warm, bill=bill)
+        return self.apart.hand_off(worker, call, key, tried, is_warm=is_warm, bill=bill, is_urgent=is_urgent)
 
     def close(self) -> None:
         super().close()
@@ -188,7 +194,7 @@ class Pool(Roster):
         for part in self.parts:
             part.settle()
         if self.apart is not None and before.apart is not None:
-            self.apart.pairing.succeed(before.apart.pairing)
+            self.apart.succeed(before.apart)
         if (self.profile, self.phrases) != (before.profile, before.phrases):
             for worker in self.workers:
                 worker.capabilities, worker.is_known = None, False

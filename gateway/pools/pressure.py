@@ -67,7 +67,8 @@ def tokens_of(call: Call) -> int:
 
 def prompt_tokens_of(call: Call) -> int:
     """Tokens that a call gives to read, roughly, by their length."""
-    return len(call.prompt_ids) + _text(call.body) // BYTES_A_TOKEN
+    asked = sum(_text(question) for question in call.tokenize)
+    return len(call.prompt_ids) + (_text(call.body) + asked) // BYTES_A_TOKEN
 
 
 def _text(body: Mapping[str, Any]) -> int:
@@ -79,7 +80,11 @@ def _text(body: Mapping[str, Any]) -> int:
         if isinstance(value, str):
             size += len(value)
         elif isinstance(value, list):
-            waiting += cast("list[object]", value)
+            items = cast("list[object]", value)
+            if items and isinstance(items[0], int):  # a prompt in tokens
+                size += len(items) * BYTES_A_TOKEN
+            else:
+                waiting += items
         elif isinstance(value, dict):
             fields = cast("dict[str, object]", value)
             waiting += (fields.get(name) for name in ("content", "text", "reasoning", "reasoning_content"))

@@ -40,6 +40,8 @@ class SglangDouble(Double):
         super().__init__(model, **more)
         self.parser = parser
         self.strict = strict
+        self.takes_ids = True
+        """Its chat route knows `input_ids`; without, it ignores them."""
         self._names = count(1)
 
     def routes(self) -> dict[tuple[str, str], Handler]:
@@ -99,7 +101,7 @@ class SglangDouble(Double):
             prefix, messages = last["content"], messages[:-1]
         elif last.get("role") == "assistant":
             self.violate("continue-flags", "a last assistant message becomes a user message here")
-        if isinstance(body.get("input_ids"), list):
+        if self.takes_ids and isinstance(body.get("input_ids"), list):
             turn = turn_of_prompt(VOCABULARY.decode(body["input_ids"]))
         elif continues:
             turn = turn_of_prompt(render(messages, thinking=thinking, opens=self.opens) + prefix)

@@ -63,6 +63,8 @@ class VllmDouble(Double):
         self.drops = drops
         self.misfiles = misfiles
         self.version = "0.32.0"
+        self.block = 16
+        """Tokens of a KV block."""
         self.began = 1_795_968_000.25
         """When its process started."""
         self._names = count(1)
@@ -224,6 +226,7 @@ class VllmDouble(Double):
 
     async def _metrics(self, exchange: Exchange, wire: Wire) -> None:
         labels = f'engine="0",model_name="{self.model}"'
+        cache = f'block_size="{self.block}",kv_cache_size_tokens="{self.context * 8}"'
         lines = [
             f"process_start_time_seconds {self.began}",
             f"vllm:num_requests_running{{{labels}}} {self.running}.0",
@@ -234,7 +237,7 @@ class VllmDouble(Double):
             f"vllm:request_queue_time_seconds_sum{{{labels}}} 0.0",
             f"vllm:request_prefill_time_seconds_sum{{{labels}}} {self.seconds_worked / 4}",
             f"vllm:request_decode_time_seconds_sum{{{labels}}} {self.seconds_worked * 3 / 4}",
-            f'vllm:cache_config_info{{block_size="16",kv_cache_size_tokens="{self.context * 8}",{labels}}} 1.0',
+            f"vllm:cache_config_info{{{cache},{labels}}} 1.0",
             *(
                 f'vllm:request_success_total{{engine="0",finished_reason="{reason}",model_name="{self.model}"}} {n}.0'
                 for reason, n in self.finished.items()

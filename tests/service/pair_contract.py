@@ -2,13 +2,15 @@
 
 A check names the hand-offs it is for and the cluster it needs. Whoever runs the checks of `checks_for(handoff)` makes a
 `cluster(host, handoff, **check.settings())`, puts a front door before its `addresses`, and awaits
-`check.run(Door(url, cluster))`. A check that passes leaves no violation.
+`check.run(Door(url, cluster))`. A check that passes leaves no violation. The public issues it is about stand in its
+docstring as "epd-bugs N", and from there in the name of every case.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +25,7 @@ from tests.service.talk import JSON, Stream, stream
 VLLM: Final = ("nixl", "nixl-push", "mooncake")
 PULL: Final = ("nixl",)
 SGLANG: Final = ("sglang",)
+_ROWS: Final = re.compile(r"epd-bugs ((?:\d+, )*\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,13 @@ class Check:
     """Settings of the cluster; a callable among them is called for each cluster anew."""
 
     def __str__(self) -> str:
-        return self.name
+        return "-".join([self.name, *(f"epd{row}" for row in self.rows)])
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Numbers of public issues, as its docstring names them."""
+        found = _ROWS.search(self.run.__doc__ or "")
+        return tuple(int(row) for row in found[1].split(", ")) if found else ()
 
     def settings(self) -> dict[str, Any]:
         return {name: value() if callable(value) else value for name, value in self.needs.items()}

@@ -83,7 +83,7 @@ async def gives_no_decode_worker_bad_parameters(door: Door) -> None:
 
 @check(*PULL, **TWO_DECODES)
 async def prefills_anew_when_decode_fails(door: Door) -> None:
-    """epd-bugs 1, 24: nothing was told yet, so the client sees nothing of it; the old parameters are not used again."""
+    """epd-bugs 1, 24, 53: nothing was told, so the client sees nothing of it; the old parameters are not used again."""
     faults = ("status_500", "status_503", "reset", "pull_fails", "dies_before_delta", "error_before_delta")
     for fault in faults:
         await prefilled_again(door, f"f7-{fault}", door.cluster.decode.faults, fault)
@@ -98,6 +98,7 @@ async def takes_a_new_room_when_decode_fails(door: Door) -> None:
 
 @check(decodes=2)
 async def goes_on_without_a_decode_worker_that_is_down(door: Door) -> None:
+    """epd-bugs 53: nor is what was prefilled for a refused connection."""
     door.cluster.decodes[0].down()
     for i in range(3):
         await door.assert_right(body_of(door, f"f9-{i}"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 from uuid import uuid4
@@ -12,7 +14,8 @@ import httpx
 
 from tests.doubles.pair.cluster import Cluster
 from tests.doubles.script import expected_answer, thought
-from tests.harness import Metrics, pool
+from tests.doubles.vllm import VllmDouble
+from tests.harness import Gateway, Metrics, config, pool
 from tests.service.talk import Stream, chat, post, stream
 
 OFFER: dict[str, Any] = {
@@ -187,3 +190,17 @@ def pool_of(made: Cluster, **settings: Any) -> dict[str, Any]:
             "disaggregation": {**apart, **settings.pop("disaggregation", {})},
         },
     )
+
+
+@contextmanager
+def before(
+    served: Gateway, unified: VllmDouble, made: Cluster, *, ready: int | None = None, **settings: Any
+) -> Iterator[Gateway]:
+    """The gateway before this cluster for the length of a block, all of whose workers are ready, or so many of them."""
+    served.reconfigure(config({"unified": pool(unified), "apart": pool_of(made, **settings)}))
+    served.wait_workers(1 + (len(made.workers) if ready is None else ready))
+    try:
+        yield served
+    finally:
+        served.reconfigure(config({"unified": pool(unified)}))
+        served.wait_workers(1)

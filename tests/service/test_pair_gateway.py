@@ -5,34 +5,21 @@ One process for all: each check's cluster comes and goes by a reload of the conf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
-from tests.doubles.pair.cluster import HANDOFFS, Cluster, cluster
+from tests.doubles.pair.cluster import HANDOFFS, cluster
 from tests.doubles.server import Host
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 from tests.service.pair_contract import Check, Door, checks_for
-from tests.service.pairing import pool_of
+from tests.service.pairing import before
 
 
 @pytest.fixture(scope="module")
 def served(gateway: Callable[..., Gateway], vllm: VllmDouble) -> Gateway:
     return gateway(config({"unified": pool(vllm)})).wait_workers(1)
-
-
-@contextmanager
-def before(served: Gateway, vllm: VllmDouble, made: Cluster) -> Iterator[Gateway]:
-    """The gateway before this cluster, all of whose workers are ready."""
-    served.reconfigure(config({"unified": pool(vllm), "apart": pool_of(made)}))
-    served.wait_workers(1 + len(made.workers))
-    try:
-        yield served
-    finally:
-        served.reconfigure(config({"unified": pool(vllm)}))
-        served.wait_workers(1)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ class Side(StrEnum):
 
     ENCODE = "encode"
     PREFILL = "prefill"
+    TRANSFER = "transfer"
+    """Neither's: what one has sent has not come to the other."""
 
 
 class TransferFailed(Exception):
@@ -57,8 +59,10 @@ class Report:
     """Tokens of the prompt, as the prefill worker counted them."""
     cached: int | None = None
     """Those of them it had in its cache: the decode worker calls all of them cached."""
+    is_missing: bool = False
+    """Has the prefill worker answered, and handed nothing off?"""
     is_local: bool = False
-    """Did the decode worker have to prefill after all, since nothing was handed off?"""
+    """Did the decode worker have to prefill after all, for that?"""
     is_handed: bool = False
     """Has the decode worker generated from it?"""
 
@@ -86,6 +90,8 @@ class Pair:
     decode: Worker
     report: Report
     errands: Errands
+    lease: float
+    """Seconds that a cache is kept for whoever has not fetched it."""
     may_be_local: Callable[[], bool]
     """Where nothing was handed off: may the decode worker prefill the prompt once more?"""
 
@@ -108,8 +114,18 @@ class Transfer(Protocol):
         """What the prefill side has come to since: it may be why the decode worker's answer broke off."""
         ...
 
-    async def confirm(self) -> None:
-        """Until it is known how the prefill side has ended, or long enough. Raises TransferFailed."""
+    async def confirm(self, *, strictly: bool = False) -> None:
+        """Until it is known how the prefill side has ended, or long enough; `strictly`: however long that takes. Raises
+        TransferFailed."""
+        ...
+
+    def blame(self, verdict: Verdict) -> None:
+        """This is the prefill worker's, unless it is known what came of it."""
+        ...
+
+    @property
+    def has_asked(self) -> bool:
+        """Has the decode worker been sent anything?"""
         ...
 
     def end(self, how: End) -> None:
@@ -127,13 +143,26 @@ class _Usage(msgspec.Struct):
     prompt_tokens_details: _Details | None = None
 
 
+class _Choice(msgspec.Struct):
+    finish_reason: str | None = None
+
+
 class Answer(msgspec.Struct):
     """Of a prefill or encode worker, as far as anybody needs it."""
 
+    choices: list[_Choice] | None = None
     usage: _Usage | None = None
     kv_transfer_params: dict[str, Any] | None = None
     ec_transfer_params: dict[str, Any] | None = None
     error: msgspec.Raw | None = None
+
+
+BROKEN_OFF = frozenset({"abort", "error"})
+
+
+def broke_off(answer: Answer) -> bool:
+    """Has it ended without its token? Then there is no cache, whatever the status says (sglang#30233)."""
+    return any(choice.finish_reason in BROKEN_OFF for choice in answer.choices or ())
 
 
 def refused(place: Place, status: int, body: bytes, headers: Mapping[str, str], side: Side) -> TransferFailed:
@@ -174,6 +203,8 @@ async def ask_whole(
         if response.status != 200:
             raise refused(place, response.status, whole, response.headers, side)
         answer = msgspec.json.decode(whole, type=Answer)
+        if broke_off(answer):
+            raise senseless(place, f"The {side} worker broke off.", side)
         verdict = SUCCESS
     except UpstreamError as error:
         raise broken(place, error, side) from error

@@ -13,17 +13,19 @@ from typing import Any
 import msgspec
 
 from gateway import sse
+from gateway.edge.errors import ApiError
 from gateway.pools.handoff.base import (
     Answer,
     Pair,
     Side,
     TransferFailed,
+    broke_off,
     broken,
     note_usage,
     refused,
     senseless,
 )
-from gateway.pools.verdict import NEUTRAL, SUCCESS
+from gateway.pools.verdict import NEUTRAL, SUCCESS, Verdict
 from gateway.pools.worker import Worker
 from gateway.query import encode_object
 from gateway.upstream import End, Response, UpstreamError, read_whole
@@ -46,6 +48,9 @@ class Beside:
         self._failure: TransferFailed | None = None
         self._is_sent = asyncio.Event()
         """Is the prefill worker's request on its way?"""
+        self._is_streamed = False
+        """Does the decode worker answer with its first token, and not only with its last?"""
+        self._lateness: asyncio.TimerHandle | None = None
         self._is_over = False
         self.report = pair.report
 
@@ -62,6 +67,7 @@ class Beside:
         self, path: str, headers: Mapping[str, str], body: dict[str, Any], extra: Mapping[str, Any]
     ) -> Response:
         loop = asyncio.get_running_loop()
+        self._is_streamed = bool(body.get("stream"))
         first, second = self._bodies(headers, body)
         first = {**first, **extra}
         self._prefilling = loop.create_task(self._prefill(path, self._prefill_headers(headers), encode_object(first)))
@@ -87,17 +93,26 @@ class Beside:
     def failure(self) -> TransferFailed | None:
         return self._failure
 
-    async def confirm(self) -> None:
+    async def confirm(self, *, strictly: bool = False) -> None:
+        self._stop_waiting()
         task = self._prefilling
         if task is not None and not task.done():
-            await asyncio.wait({task}, timeout=CONFIRMED_WITHIN)
+            await asyncio.wait({task}, timeout=None if strictly else CONFIRMED_WITHIN)
         if self._failure is not None:
             raise self._failure
+
+    def blame(self, verdict: Verdict) -> None:
+        self._place.leave(verdict, aborted=True)
+
+    @property
+    def has_asked(self) -> bool:
+        return self._is_sent.is_set()
 
     def end(self, how: End) -> None:
         if self._is_over:
             return
         self._is_over = True
+        self._stop_waiting()
         prefilling, decoding = self._prefilling, self._decoding
         if prefilling is not None and not prefilling.done():
             prefilling.cancel()
@@ -133,6 +148,11 @@ class Beside:
             self._place.leave(NEUTRAL, aborted=not is_whole)
         self.report.prefilled = loop.time()
 
+    def _stop_waiting(self) -> None:
+        if self._lateness is not None:
+            self._lateness.cancel()
+            self._lateness = None
+
     def _take(self, response: Response, whole: bytes) -> None:
         if response.status != 200:
             raise refused(self._place, response.status, whole, response.headers, Side.PREFILL)
@@ -142,11 +162,20 @@ class Beside:
             answers = [msgspec.json.decode(text, type=Answer) for text in texts]
         except (msgspec.DecodeError, sse.EventTooLong, RecursionError) as error:
             raise senseless(self._place, "The prefill worker's answer makes no sense.") from error
-        if any(answer.error is not None for answer in answers):
+        if any(answer.error is not None or broke_off(answer) for answer in answers):
             raise senseless(self._place, "The prefill worker failed.")
         for answer in answers:
             note_usage(self.report, answer)
         self._place.leave(SUCCESS)
+        if self._is_streamed and not self._is_over:
+            loop = asyncio.get_running_loop()
+            self._lateness = loop.call_later(self._pair.lease, self._give_up)
+
+    def _give_up(self) -> None:
+        """The prefill worker is done, and its cache has never arrived: an engine would wait for minutes."""
+        message = f"The KV cache did not arrive within {self._pair.lease:g} s."
+        error = ApiError(504, message, "server_error", code="engine_timeout")
+        self._fail(TransferFailed(self._place.worker, error, NEUTRAL, Side.TRANSFER))
 
     def _fail(self, failed: TransferFailed) -> None:
         self._failure = failed

@@ -8,6 +8,7 @@ connectors from which the prefill worker fetches; those that push (`ECMooncakeCo
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -42,31 +43,25 @@ class Found:
     handle: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """One request's."""
-
-    headers: Mapping[str, str]
-    body: dict[str, Any]
-    bill: Bill | None
-
-
 class Encoding:
     """Of one pool. `batch`: pictures in one request."""
 
-    def __init__(self, encoders: Roster, batch: int) -> None:
+    def __init__(self, encoders: Roster, batch: int, bill: Bill | None = None) -> None:
         self._encoders = encoders
         self._batch = batch
+        self._bill = bill
 
-    async def run(
-        self, headers: Mapping[str, str], body: dict[str, Any], bill: Bill | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def billed(self, bill: Bill | None) -> Encoding:
+        """The same, for one request: `bill` is its."""
+        return Encoding(self._encoders, self._batch, bill)
+
+    async def run(self, headers: Mapping[str, str], body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The body with places for embeddings, and what the prefill worker is told besides. Raises TransferFailed, and
         ApiError (503) where no encoder is ready."""
         items = items_of(body["messages"])
         if not items:
             return body, {}
-        whole = [found for group in await self._all(_Task(headers, body, bill), items) for found in group]
+        whole = [found for group in await self._all(headers, body, items) for found in group]
         if any(found.metadata is None and found.item.modality == "audio" for found in whole):
             return body, {}  # the processor would take the places of the others for its own
         known = {found.item.place: (found.item, found.metadata) for found in whole if found.metadata is not None}
@@ -74,17 +69,19 @@ class Encoding:
         shown = {**body, "messages": rewritten(body["messages"], known)}
         return shown, {"ec_transfer_params": handles} if handles else {}
 
-    async def _all(self, task: _Task, items: Sequence[Item]) -> list[list[Found]]:
+    async def _all(self, headers: Mapping[str, str], body: dict[str, Any], items: Sequence[Item]) -> list[list[Found]]:
         """The first that fails fails all, and the others are let go."""
-        groups = [
-            asyncio.ensure_future(self._group(task, number, group, worker))
-            for number, (worker, group) in enumerate(self._groups(items))
-        ]
+        turns: defaultdict[Worker, asyncio.Lock] = defaultdict(asyncio.Lock)
+        tasks: list[asyncio.Task[list[Found]]] = []
+        for number, (worker, group) in enumerate(self._groups(items)):
+            own = {**headers, REQUEST_ID: f"{headers[REQUEST_ID][:110]}-e{number}"}
+            asked = self._group(own, encode_object(_question(body, group)), group, worker, turns)
+            tasks.append(asyncio.ensure_future(asked))
         try:
-            return list(await asyncio.gather(*groups))
+            return list(await asyncio.gather(*tasks))
         finally:
-            for group in groups:
-                group.cancel()
+            for task in tasks:
+                task.cancel()
 
     def _groups(self, items: Sequence[Item]) -> list[tuple[Worker, list[Item]]]:
         """Pictures for the same encoder go together, as many as it takes; sounds and films each by itself."""
@@ -101,14 +98,21 @@ class Encoding:
                 open_groups[worker] = groups[-1][1]
         return groups
 
-    async def _group(self, task: _Task, number: int, items: list[Item], worker: Worker) -> list[Found]:
-        own = {**task.headers, REQUEST_ID: f"{task.headers[REQUEST_ID][:110]}-e{number}"}
-        question = encode_object(_question(task.body, items))
+    async def _group(
+        self,
+        headers: Mapping[str, str],
+        question: bytes,
+        items: list[Item],
+        worker: Worker,
+        turns: Mapping[Worker, asyncio.Lock],
+    ) -> list[Found]:
+        """Of one request an encoder has one group at a time: with all of them at once it would be too late for each
+        (llm-d-router#1615)."""
         tried = [worker]
         while True:
-            place = Place(worker, 0, task.bill)
             try:
-                answer = await ask_whole(place, CHAT_PATH, own, question, Side.ENCODE)
+                async with turns[worker]:
+                    answer = await ask_whole(Place(worker, 0, self._bill), CHAT_PATH, headers, question, Side.ENCODE)
                 return _matched(items, answer.ec_transfer_params or {}, worker)
             except TransferFailed as failed:
                 is_clients = 400 <= failed.error.status < 500 and failed.error.status != 429

@@ -20,8 +20,9 @@ log = structlog.get_logger("thinkgate.handoff")
 PATIENCE = 10.0
 """Seconds for one of them."""
 
-MOST = 256
-"""At a time; beyond that the engine's own time-outs have to do."""
+AT_ONCE = 64
+MOST = 8_192
+"""Under way at a time, and waiting for that; beyond, the engine's own time-outs have to do."""
 
 
 class Errands:
@@ -29,6 +30,7 @@ class Errands:
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
+        self._gate = asyncio.Semaphore(AT_ONCE)
 
     def send(self, worker: Worker, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
         """Post this, and forget about it."""
@@ -41,7 +43,7 @@ class Errands:
 
     async def _post(self, worker: Worker, path: str, headers: dict[str, str], body: bytes) -> None:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with self._gate, asyncio.timeout(PATIENCE):
                 response = await worker.client.post(path, headers, body)
                 try:
                     await read_whole(response)

@@ -16,6 +16,7 @@ from gateway.pools.breaker import Breaker
 from gateway.pools.handoff.prompts import wants_one_worker
 from gateway.pools.retries import RetryBudget
 from gateway.pools.roster import Roster
+from gateway.pools.states import State
 from gateway.pools.verdict import NEUTRAL, Kind, Verdict
 from gateway.pools.worker import Worker
 
@@ -34,6 +35,8 @@ class Wish:
     is_warm: bool = False
     """Does the decode worker hold the most of its prompt already, since it ran the leg before?"""
     has_media: bool = False
+    is_urgent: bool = False
+    """Has its client seen a part of the answer already?"""
 
 
 class Pairing:
@@ -44,16 +47,16 @@ class Pairing:
         self.prefill = prefill
         self.can_be_local = can_be_local
         self._sources = {one.url: one for one in settings.prefill}
-        self._edges: dict[tuple[str, str], Breaker] = {}
+        self._edges: dict[tuple[Worker, Worker], Breaker] = {}
         self._local = RetryBudget()
         """How many prompts that should be prefilled elsewhere a decode worker may prefill."""
 
-    def succeed(self, before: Pairing) -> None:
-        """The same workers under other settings: what is known of who gets on with whom stays."""
-        self._edges, self._local = before._edges, before._local
-
     def source(self, worker: Worker) -> PrefillWorker:
         return self._sources.get(worker.url) or PrefillWorker(url=worker.url)
+
+    def succeed(self, before: Pairing) -> None:
+        """What has been learnt under other settings of the pool."""
+        self._edges, self._local = before._edges, before._local
 
     def has_pair(self, decode: Worker) -> bool:
         """Could a leg on this worker be prefilled?"""
@@ -82,7 +85,11 @@ class Pairing:
                 return None
             raise self.nobody_for(decode)
         return self.prefill.pick(
-            tried, lambda worker: self._edge(worker, decode).admits, wish.key, among=lambda worker: worker in suited
+            tried,
+            lambda worker: self._admits(worker, decode, now),
+            wish.key,
+            urgent=wish.is_urgent,
+            among=lambda worker: worker in suited,
         )
 
     def may_be_local(self) -> bool:
@@ -90,14 +97,14 @@ class Pairing:
         is_wanted = self.can_be_local and self.settings.if_missing == "local"
         return is_wanted and self._local.take(self.prefill.clock())
 
-    def note(self, prefill: Worker, decode: Worker, verdict: Verdict) -> Verdict:
+    def begin(self, prefill: Worker, decode: Worker) -> int:
+        """The stamp of a hand-off between these two, to be given back with what came of it."""
+        return self._edge(prefill, decode).take()
+
+    def note(self, prefill: Worker, decode: Worker, verdict: Verdict, stamp: int) -> Verdict:
         """What came of the decode leg, and what of it is held against the decode worker: nothing, as long as it gets
         on with another."""
-        now = self.prefill.clock()
-        edge = self._edge(prefill, decode)
-        edge.note(verdict, edge.take(), now)
-        if edge.is_open:
-            edge.half_open(now)
+        self._edge(prefill, decode).note(verdict, stamp, self.prefill.clock())
         if verdict.kind is not Kind.FAILURE or verdict.is_unreachable:
             return verdict
         others = [worker for worker in self.prefill.workers if worker is not prefill and self._suits(worker, decode)]
@@ -107,9 +114,9 @@ class Pairing:
     def shown(self) -> list[dict[str, object]]:
         """The pairs that have trouble, as an operator reads it."""
         return [
-            {"prefill": prefill, "decode": decode, "open": edge.is_open}
+            {"prefill": prefill.name, "decode": decode.name, "open": edge.is_open}
             for (prefill, decode), edge in self._edges.items()
-            if edge.is_failing
+            if edge.is_failing and State.GONE not in {prefill.state, decode.state}
         ]
 
     def why_not(self, prefill: Worker, decode: Worker) -> str | None:
@@ -122,11 +129,17 @@ class Pairing:
     def _suits(self, prefill: Worker, decode: Worker) -> bool:
         return self.prefill.is_open(prefill, urgent=True) and self.why_not(prefill, decode) is None
 
+    def _admits(self, prefill: Worker, decode: Worker, now: float) -> bool:
+        edge = self._edge(prefill, decode)
+        return edge.half_open(now) and edge.admits
+
     def _edge(self, prefill: Worker, decode: Worker) -> Breaker:
-        key = (prefill.name, decode.name)
-        if key not in self._edges:
-            self._edges[key] = Breaker(EDGE_FAILS)
-        return self._edges[key]
+        edge = self._edges.get((prefill, decode))
+        if edge is None:
+            for pair in [pair for pair in self._edges if any(worker.state is State.GONE for worker in pair)]:
+                del self._edges[pair]
+            edge = self._edges[prefill, decode] = Breaker(EDGE_FAILS)
+        return edge
 
     def nobody_for(self, decode: Worker) -> ApiError:
         """Why no worker can prefill for this one."""
@@ -136,7 +149,7 @@ class Pairing:
         why = next((reason for worker in ready if (reason := self.why_not(worker, decode))), "it is busy")
         return ApiError(
             503,
-            f"No prefill worker suits {decode.name}: {why}.",
+            f"No prefill worker suits those that decode: {why}.",
             "server_error",
             code="no_ready_worker",
             headers={"retry-after": "5"},

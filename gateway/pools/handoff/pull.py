@@ -16,7 +16,7 @@ from gateway.confighandoff import PrefillWorker, loopback
 from gateway.pools.handoff.base import Answer, Pair, TransferFailed, ask_whole, note_usage, senseless
 from gateway.pools.handoff.look import Get
 from gateway.pools.handoff.prompts import prefill_of
-from gateway.pools.verdict import NEUTRAL
+from gateway.pools.verdict import NEUTRAL, Verdict
 from gateway.query import encode_object
 from gateway.upstream import End, Response
 
@@ -35,10 +35,16 @@ LONG_LEASE = 60.0
 """Seconds. A cache that nobody fetches is left to its lease up to here; beyond, it is fetched to be freed."""
 
 
+FULL = frozenset({429, 503})
+"""What a decode worker answers that has not looked at the request. In any other case it may have fetched the cache, and
+a second fetch could fill its prefix cache with another prompt's."""
+
+
 class PullWay:
     """`lease`: seconds that a prefill worker keeps what nobody fetches."""
 
     can_be_local = True
+    takes_strangers = True
 
     def __init__(self, lease: float) -> None:
         self._frees = lease > LONG_LEASE
@@ -60,6 +66,7 @@ class Pull:
         self._errands = pair.errands if frees else None
         self._may_be_local = pair.may_be_local
         self._unfetched: tuple[str, dict[str, str], dict[str, Any]] | None = None
+        self.has_asked = False
         self.report = pair.report
 
     async def post(
@@ -67,27 +74,37 @@ class Pull:
     ) -> Response:
         offer = {**prefill_of(body), **extra, "kv_transfer_params": OFFER}
         answer = await ask_whole(self._place, path, headers, encode_object(offer))
+        self.has_asked = True
         self.report.prefilled = asyncio.get_running_loop().time()
         note_usage(self.report, answer)
         params = self._fetchable(answer)
         if params is None:
-            if not self._may_be_local():
+            self.report.is_missing = True
+            if extra or not self._may_be_local():  # of what was encoded elsewhere a decode worker has only the place
                 raise senseless(self._place, "The prefill worker has handed nothing off.")
             self.report.is_local = True
             return await self._decode.client.post(path, headers, encode_object(body))
         fetching = {**body, "kv_transfer_params": params}
-        self._unfetched = (path, dict(headers), fetching)
-        response = await self._decode.client.post(path, headers, encode_object(fetching), asyncio.Event())
-        if response.status == 200:
-            self._unfetched = None
+        sent = asyncio.Event()
+        try:
+            response = await self._decode.client.post(path, headers, encode_object(fetching), sent)
+        except BaseException:
+            if not sent.is_set():
+                self._unfetched = (path, dict(headers), fetching)
+            raise
+        if response.status in FULL:
+            self._unfetched = (path, dict(headers), fetching)
         return response
 
     @property
     def failure(self) -> TransferFailed | None:
         return None
 
-    async def confirm(self) -> None:
+    async def confirm(self, *, strictly: bool = False) -> None:
         """The prefill leg was over before the decode leg began."""
+
+    def blame(self, verdict: Verdict) -> None:
+        self._place.leave(verdict, aborted=True)
 
     def end(self, how: End) -> None:
         self._place.leave(NEUTRAL)

@@ -7,17 +7,17 @@ the bootstrap server of the prefill worker (`nixl_kv_push_connector.md` and `moo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import count
 from secrets import token_hex
 from typing import Any
 
 from gateway.confighandoff import PrefillWorker
 from gateway.edge.request_id import HEADER as REQUEST_ID
-from gateway.pools.handoff.base import Pair
+from gateway.pools.handoff.base import Pair, senseless
 from gateway.pools.handoff.beside import Beside
 from gateway.pools.handoff.look import Get, bracketed, fields_at
 from gateway.pools.handoff.prompts import prefill_of
 from gateway.pools.handoff.pull import OFFER
+from gateway.pools.handoff.ranks import Ranks
 
 RANK = "x-data-parallel-rank"
 
@@ -26,6 +26,7 @@ class NixlPushWay:
     """What the decode worker has to know of the prefill worker is in the config: it does not change."""
 
     can_be_local = True
+    takes_strangers = False
 
     async def look(self, get: Get, source: PrefillWorker) -> str | None:
         return None
@@ -54,9 +55,10 @@ class MooncakeWay:
     """Its engines have new ids after a restart: they are asked for with every health check."""
 
     can_be_local = True
+    takes_strangers = True
 
     def __init__(self) -> None:
-        self._turns = count()
+        self._ranks = Ranks()
         self._engines: dict[str, dict[int, str]] = {}
         """By the prefill worker's address: the engine of each rank."""
 
@@ -72,7 +74,7 @@ class MooncakeWay:
     def transfer(self, pair: Pair) -> Mooncake:
         engines = self._engines.get(pair.source.url, {})
         ranks = sorted(engines) or [0]
-        rank = ranks[next(self._turns) % len(ranks)]
+        rank = ranks[self._ranks.next(pair.source, len(ranks))]
         return Mooncake(pair, rank, engines.get(rank, ""))
 
 
@@ -87,6 +89,8 @@ class Mooncake(Beside):
         return {**headers, RANK: str(self._rank)}
 
     def _bodies(self, headers: Mapping[str, str], body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        if not self._engine:  # a decode worker that is told of none waits for what never comes
+            raise senseless(self._place, "The prefill worker's engine is not known.")
         transfer = f"xfer-{token_hex(16)}"
         offer = {"do_remote_decode": True, "do_remote_prefill": False, "transfer_id": transfer}
         fetch = {

@@ -8,7 +8,6 @@ cache. So is the id that an abort names: aborts match by its beginning, so all h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import count
 from secrets import randbits, token_hex
 from typing import Any
 
@@ -16,6 +15,7 @@ from gateway.confighandoff import PrefillWorker
 from gateway.pools.handoff.base import Pair
 from gateway.pools.handoff.beside import Beside
 from gateway.pools.handoff.look import Get, bracketed
+from gateway.pools.handoff.ranks import Ranks
 from gateway.pools.worker import Worker
 
 ABORT_PATH = "/abort_request"
@@ -28,9 +28,10 @@ class SglangWay:
 
     can_be_local = False
     """A decode worker answers 400 without a room."""
+    takes_strangers = True
 
     def __init__(self) -> None:
-        self._turns = count()
+        self._ranks = Ranks()
 
     async def look(self, get: Get, source: PrefillWorker) -> str | None:
         url = f"http://{bracketed(source.host)}:{source.bootstrap_port}"
@@ -38,7 +39,7 @@ class SglangWay:
         return None if status == 200 else f"its bootstrap server answers {status}"
 
     def transfer(self, pair: Pair) -> SglangTransfer:
-        return SglangTransfer(pair, next(self._turns) % pair.source.dp_size)
+        return SglangTransfer(pair, self._ranks.next(pair.source))
 
 
 class SglangTransfer(Beside):

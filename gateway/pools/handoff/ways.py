@@ -17,6 +17,8 @@ class Way(Protocol):
 
     can_be_local: bool
     """Can a decode worker prefill by itself?"""
+    takes_strangers: bool
+    """Is a prefill worker's address all that has to be known of it?"""
 
     async def look(self, get: Get, source: PrefillWorker) -> str | None:
         """Why a prefill worker cannot hand anything off, beside what its health says; None if it can."""
