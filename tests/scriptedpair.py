@@ -14,6 +14,7 @@ from gateway.engines import Call
 from gateway.leg import Leg
 from gateway.pools import Pool, Worker
 from gateway.pools.handoff import HandOff
+from gateway.pools.handoff.push import MooncakeWay
 from gateway.upstream import Response, Terms, UpstreamError, UpstreamFault
 from parsers import Start
 from tests.scripted import HANG, Asked, ScriptedResponse, end, make_ready, reply, stream, words
@@ -125,6 +126,9 @@ class Bench:
         assert apart_of is not None
         self.apart = apart_of
         self.prefills, self.decodes = self.pool.parts[1].workers, self.pool.workers
+        if ready and isinstance(self.apart.way, MooncakeWay):
+            for worker in self.prefills:
+                self.apart.way.note(self.apart.pairing.source(worker), {"0": {"engine_id": "e0"}})
         self.clients: dict[Worker, PairedClient] = {}
         self.heard: list[str] = []
         """What came of hand-offs, in their order."""

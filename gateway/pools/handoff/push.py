@@ -63,7 +63,10 @@ class MooncakeWay:
         """By the prefill worker's address: the engine of each rank."""
 
     async def look(self, get: Get, source: PrefillWorker) -> str | None:
-        told = await fields_at(get, f"{_bootstrap(source)}/query")
+        return self.note(source, await fields_at(get, f"{_bootstrap(source)}/query"))
+
+    def note(self, source: PrefillWorker, told: Mapping[str, Any]) -> str | None:
+        """What a bootstrap server says of its engines, by rank; why that will not do."""
         engines = {int(rank): one.get("engine_id") for rank, one in told.items() if rank.isdigit()}
         if not engines or not all(isinstance(engine, str) and engine for engine in engines.values()):
             self._engines.pop(source.url, None)
