@@ -69,9 +69,9 @@ class Disaggregation(Strict):
         description="`nixl` (vLLM pulls), `nixl-push` (vLLM pushes), `mooncake` (vLLM), `sglang`: as the workers were "
         "started."
     )
-    prefill: tuple[Annotated[PrefillWorker, BeforeValidator(_named)], ...] = Field(
-        min_length=1, description="The workers that prefill: addresses, or the keys below."
-    )
+    prefill: tuple[
+        Annotated[PrefillWorker, BeforeValidator(_named, json_schema_input_type=PrefillWorker | str)], ...
+    ] = Field(min_length=1, description="The workers that prefill: addresses, or the keys below.")
     encode: tuple[WorkerUrl, ...] = Field(
         default=(), description="vLLM workers that encode pictures and sound for them (`--ec-transfer-config`)."
     )

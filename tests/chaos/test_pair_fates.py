@@ -87,6 +87,9 @@ def begin_faults(made: Cluster, rate: float) -> None:
 
 def end_faults(made: Cluster) -> Counter[str]:
     struck: Counter[str] = Counter()
+    for worker in made.workers:
+        for leg in worker.active:
+            leg.release()  # a probe that a fault holds up would be waited for its whole minute
     for worker in (made.prefill, made.decode):
         faults: Faults = worker.faults
         faults.rates = {}
