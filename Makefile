@@ -66,6 +66,7 @@ docs: $(VENV)/.developed  ## Write the generated parts of docs/ anew from the co
 	@$(BIN)/python -m gateway.configdocs docs
 	@$(BIN)/python -m gateway.observe.metricsdocs docs
 	@$(BIN)/python -m deploy.grafana
+	@$(BIN)/python -m deploy.helm
 	@$(BIN)/python -m parsers.formatdocs docs/formats.md
 	@$(BIN)/python -m benchmarks.loops.picture docs/loops.md
 
