@@ -16,21 +16,8 @@ from deploy.grafana.boards import BOARDS
 from gateway import configfile
 from gateway.config import Config, Server
 from gateway.observe.metrics import Metrics
-from tests.kube import objects
+from tests.helm import CHART, HASH, LEAST, ROOT, helm_python, one, rendered
 
-helm_python = pytest.importorskip("helm_python", reason="Helm's engine is only there for Linux on x86-64")
-
-ROOT = Path(__file__).parents[2]
-CHART = ROOT / "deploy" / "helm" / "thinkgate"
-HASH = "sha256:" + "a" * 64
-LEAST: dict[str, Any] = {
-    "image": {"repository": "registry.example:5000/thinkgate"},
-    "secret": {"values": {"team": HASH}},
-    "config": {
-        "keys": [{"alias": "team", "hash": "file:team"}],
-        "pools": {"reasoning": {"model": "r1", "engine": "vllm", "workers": ["http://engine:8000"]}},
-    },
-}
 ALL = LEAST | {
     "serviceMonitor": {"enabled": True, "labels": {"release": "kube-prometheus"}},
     "prometheusRule": {"enabled": True, "runbookBase": "https://git.example/thinkgate/"},
@@ -50,17 +37,6 @@ ALL = LEAST | {
     "imagePullSecrets": ["registry"],
     "service": {"annotations": {"a": "b"}},
 }
-
-
-def rendered(values: dict[str, Any], name: str = "demo") -> list[dict[str, Any]]:
-    with helm_python.Chart.load(str(CHART)) as chart:
-        files: dict[str, str] = chart.render(values, name=name, namespace="llm")
-    return [one for path, text in files.items() if path.endswith(".yaml") for one in objects(text)]
-
-
-def one(kind: str, values: dict[str, Any], name: str = "demo") -> dict[str, Any]:
-    (found,) = [thing for thing in rendered(values, name) if thing["kind"] == kind]
-    return found
 
 
 def pod(values: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.engines.recipes import HERE, RECIPES
 from deploy.helm import schema
 from gateway import configfile
-from tests.unit.test_helm_chart import CHART, LEAST, helm_python
+from tests.helm import CHART, LEAST, helm_python, rendered
 
 
 def with_value(path: str, value: Any) -> dict[str, Any]:
@@ -125,3 +126,9 @@ def test_the_example_in_the_readme_is_taken() -> None:
     secret = values["secret"]["values"]["team-key-hash"]
     taken = config.replace("file:team-key-hash", secret)
     assert configfile.parse(taken, name="thinkgate.yaml", base=CHART, env={}).pools["reasoning"].discover
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_pools_of_the_recipes_are_taken(recipe: str) -> None:
+    pools = yaml.safe_load((HERE / recipe / "pool.yaml").read_text())
+    assert rendered(LEAST | {"config": LEAST["config"] | pools})
