@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from budgets.kv import MODELS, DoesNotFit, Dtype, Gpus, GroupedQuery, Precision, Shape, UnknownModel, capacity, find
+from budgets.kv import (
+    MODELS,
+    DoesNotFit,
+    Dtype,
+    Gpus,
+    GroupedQuery,
+    Model,
+    Precision,
+    Shape,
+    UnknownModel,
+    Weights,
+    capacity,
+    find,
+)
 
 DISTILL = "deepseek-ai/DeepSeek-R1-Distill-"
 
@@ -59,6 +72,13 @@ def test_bytes_of_a_token(name: str, bf16: int) -> None:
 )
 def test_sizes_add_up_to_the_published_count(name: str, parameters: int) -> None:
     assert find(name).weights.parameters == parameters
+
+
+def test_a_real_vllm_counts_the_same() -> None:
+    """vLLM 0.32 on a CPU (block: 128) has 46,592 tokens in 1 GiB for SmolLM2-135M: 30 layers, 3 heads of 64."""
+    smol = Model(Shape((GroupedQuery(30, 3, 64),)), Weights(0, 0))
+    got = capacity(smol, Gpus(1, 1, 1), precision=Precision.BF16, dtype=Dtype.BF16, sequence=128)
+    assert got.tokens // 128 * 128 == 46_592
 
 
 def test_a_window_costs_no_more_once_it_is_full() -> None:

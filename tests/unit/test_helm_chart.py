@@ -171,6 +171,20 @@ def test_rules_and_boards_are_the_ones_of_the_repository() -> None:
     assert boards == committed
 
 
+def test_a_packaged_chart_has_what_its_links_lead_to(tmp_path: Path) -> None:
+    with helm_python.Chart.load(str(CHART)) as chart:
+        archive = chart.save(str(tmp_path))
+    with helm_python.Chart.load(archive) as chart:
+        files: dict[str, str] = chart.render(ALL, name="demo", namespace="llm")
+    for name in ("prometheusrule", "dashboards"):
+        path = f"thinkgate/templates/{name}.yaml"
+        packaged = [thing for thing in yaml.safe_load_all(files[path]) if thing]
+        kind = packaged[0]["kind"]
+        names = {thing["metadata"]["name"] for thing in packaged}
+        here = [thing for thing in rendered(ALL) if thing["kind"] == kind and thing["metadata"]["name"] in names]
+        assert packaged == here
+
+
 def test_what_keda_asks_for_is_there(tmp_path: Path) -> None:
     scaled = [thing["spec"] for thing in rendered(ALL) if thing["kind"] == "ScaledObject"]
     queries = [trigger["metadata"]["query"] for spec in scaled for trigger in spec["triggers"]]
