@@ -43,6 +43,7 @@ chaos: $(VENV)/.developed  ## Fly through failing workers, round after round, an
 
 test-engines: $(VENV)/.developed  ## Install a real vLLM (once, 3 GB), start it and llama.cpp, test against both: 15 minutes
 	@[ -n "$$THINKGATE_VLLM_URL" ] || $(BIN)/python -m tests.engines.install_vllm
+	@$(BIN)/python -m tests.engines.sglang_flags
 	@$(BIN)/pytest -q tests/engines
 
 # The Node SDK's tests skip where there is no npm.
@@ -66,6 +67,8 @@ docs: $(VENV)/.developed  ## Write the generated parts of docs/ anew from the co
 	@$(BIN)/python -m gateway.configdocs docs
 	@$(BIN)/python -m gateway.observe.metricsdocs docs
 	@$(BIN)/python -m deploy.grafana
+	@$(BIN)/python -m deploy.helm
+	@$(BIN)/python -m deploy.engines
 	@$(BIN)/python -m parsers.formatdocs docs/formats.md
 	@$(BIN)/python -m benchmarks.loops.picture docs/loops.md
 
