@@ -31,8 +31,6 @@ def render() -> str:
         del definitions["Server"]["properties"][key]
     drain = definitions["Server"]["properties"]["drain"]
     drain |= drain.pop("anyOf")[0]  # a number: a variable would tell Kubernetes nothing about its grace period
-    prefill = definitions["Disaggregation"]["properties"]["prefill"]
-    prefill["items"] = {"anyOf": [{"type": "string"}, prefill["items"]]}  # an address alone will do
     definitions["Pool"]["anyOf"] = [
         {"required": ["workers"], "properties": {"workers": {"minItems": 1}}},
         {"required": ["discover"]},
