@@ -131,11 +131,11 @@ class Gateway:
             await asyncio.sleep(LOOK_AGAIN)
         return value
 
-    def wait_workers(self, count: int) -> Gateway:
+    def wait_workers(self, count: int, patience: float = PATIENCE) -> Gateway:
         """Until so many workers are ready."""
-        deadline = monotonic() + PATIENCE
+        deadline = monotonic() + patience
         while (ready := self.scrape().value("thinkgate_worker_ready")) != count:
-            assert monotonic() < deadline, f"{ready} of {count} workers are ready after {PATIENCE} s\n{self.log_text()}"
+            assert monotonic() < deadline, f"{ready} of {count} workers are ready after {patience} s\n{self.log_text()}"
             sleep(LOOK_AGAIN)
         return self
 

@@ -42,7 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Time enough, and engine after engine, file after file: starting one takes a minute, a gateway some seconds."""
     ours = [item for item in items if Path(__file__).parent in item.path.parents]
     for item in ours:
-        item.add_marker(pytest.mark.timeout(LONGEST))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LONGEST))
     places = [place for place, item in enumerate(items) if item in set(ours)]
     for place, item in zip(places, sorted(ours, key=_place_of), strict=True):
         items[place] = item

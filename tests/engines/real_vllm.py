@@ -25,7 +25,7 @@ MODEL: Final = "smol"
 CONTEXT: Final = 2048
 BLOCK: Final = 32
 """Tokens in a block of the KV cache. The CPU's default of 128 would hide what a second leg computes again."""
-LEASE: Final = 10
+LEASE: Final = 20
 """Seconds that a prefill worker keeps a cache which nobody fetches (30 by default): a test has to wait for it."""
 START: Final = 300.0
 STOP: Final = 60.0

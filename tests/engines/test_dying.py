@@ -45,7 +45,7 @@ def paired(gateway: Callable[..., Gateway], twins: list[RealVllm]) -> Gateway:
         "loops": {"action": "off"},
         "thinking": {"native_cap": False, "answer_reserve": 32},
     }
-    return gateway(config({"twins": pool})).wait_workers(2)
+    return gateway(config({"twins": pool})).wait_workers(2, LONG / 4)
 
 
 async def carrier(twins: list[RealVllm]) -> RealVllm:
