@@ -126,7 +126,8 @@ class RealVllm:
         if not self._role:
             return {}
         side = {"VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1", "VLLM_NIXL_SIDE_CHANNEL_PORT": str(_free_port())}
-        return {**side, "UCX_TLS": "tcp,self,sm", "UCX_NET_DEVICES": "lo", "NIXL_LOG_LEVEL": "WARN"}
+        calm = {"PYTHONPATH": str(HERE / "patient"), "UCX_RCACHE_MAX_UNRELEASED": "1024"}
+        return {**side, **calm, "UCX_TLS": "tcp,self,sm", "UCX_NET_DEVICES": "lo", "NIXL_LOG_LEVEL": "WARN"}
 
     def _wait(self, url: str) -> None:
         """Until it is healthy; importing it all takes a minute or more."""
