@@ -24,7 +24,7 @@ class Breaker:
     success must not close it, and a late failure not open it again."""
 
     __slots__ = ("_closed_at", "_failures", "_has_probe", "_is_half_open", "_is_open", "_last", "_opens", "_threshold",
-                 "generation", "reopens_at")  # fmt: skip
+                 "generation", "is_unreachable", "reopens_at")  # fmt: skip
 
     def __init__(self, threshold: int = THRESHOLD) -> None:
         """`threshold`: failures in a row that open it."""
@@ -32,6 +32,8 @@ class Breaker:
         self.generation = 0
         self.reopens_at = 0.0
         """From when a probe may be tried, once it is open."""
+        self.is_unreachable = False
+        """Was it opened because nobody listened?"""
         self._is_open = False
         self._is_half_open = False
         self._has_probe = False
@@ -76,6 +78,7 @@ class Breaker:
 
     def _succeed(self, now: float) -> None:
         self._failures = 0
+        self.is_unreachable = False
         if self._is_open:
             self._is_open = self._is_half_open = False
             self._closed_at = now
@@ -92,6 +95,6 @@ class Breaker:
             first = UNREACHABLE_FOR if at_once else OPEN_FOR
             self.reopens_at = now + min(LONGEST, first * 2.0 ** min(self._opens, 16))
             self._opens += 1
-            self._is_open, self._is_half_open = True, False
+            self._is_open, self._is_half_open, self.is_unreachable = True, False, at_once
             self._failures = 0
             self.generation += 1

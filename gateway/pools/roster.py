@@ -81,7 +81,8 @@ class Roster(Crewed):
         found = [worker for worker in found if worker not in tried] or found
         if fits is not None:
             found = [worker for worker in found if fits(worker)] or found
-        found = [worker for worker in found if worker.breaker.admits] or found
+        willing = [worker for worker in found if worker.breaker.half_open(now) and worker.breaker.admits]
+        found = willing or [worker for worker in found if not worker.breaker.is_unreachable] or found
         found = [worker for worker in found if now >= worker.shunned_until] or found
         found = [worker for worker in found if now >= worker.paused_until] or found
         found = [worker for worker in found if not worker.leaving] or found
@@ -181,7 +182,8 @@ class Roster(Crewed):
 
     def judge(self, worker: Worker, verdict: Verdict, stamp: int) -> None:
         """What came of a leg. The last ready worker is never ejected for failures: a refusal would help nobody, and
-        what is really dead its health checks find out."""
+        what is really dead its health checks find out. Nor are more than half of a pool whose requests fail: then it
+        is more likely the requests, and whoever listens is needed when another dies."""
         now = self.clock()
         breaker = worker.breaker
         breaker.note(verdict, stamp, now)
@@ -193,10 +195,19 @@ class Roster(Crewed):
             worker.paused_until = min(worker.paused_until, now)  # one has left: it has room again
         if self.listener is not None and worker in self.workers:  # of one that was removed no series may come back
             self.listener.judged(self.name, worker, verdict)
-        if breaker.is_open and not breaker.half_open(now) and worker.is_ready and not self._is_last(worker):
-            cause = Cause.UNREACHABLE if verdict.is_unreachable else Cause.FAILURES
-            reason = "it refuses connections" if verdict.is_unreachable else "its requests fail"
+        has_failed = verdict.kind is Kind.FAILURE and breaker.is_open and not breaker.half_open(now)
+        if has_failed and worker.is_ready and not self._is_needed(worker):
+            cause = Cause.UNREACHABLE if breaker.is_unreachable else Cause.FAILURES
+            reason = "it refuses connections" if breaker.is_unreachable else "its requests fail"
             self.eject(worker, cause, reason, breaker.reopens_at)
+
+    def _is_needed(self, worker: Worker) -> bool:
+        """Even though its breaker is open."""
+        if worker.breaker.is_unreachable:
+            return self._is_last(worker)
+        members = [one for one in self.workers if one.state not in {State.DRAINING, State.GONE}]
+        failing = [one for one in members if not one.is_ready and one.breaker.is_open]
+        return self._is_last(worker) or 2 * (len(failing) + 1) > len(members)
 
     def _is_last(self, worker: Worker) -> bool:
         return not any(one.is_ready and one is not worker for one in self.workers)

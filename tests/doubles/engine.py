@@ -70,6 +70,7 @@ class Double:
         self.port = 0
         self._drop_reused = 0
         self._server: asyncio.Server | None = None
+        self._is_down = False
         self._numbers = count(1)
         self._waiters: list[tuple[Callable[[], bool], asyncio.Event]] = []
 
@@ -177,6 +178,7 @@ class Double:
 
     async def listen(self) -> None:
         loop = asyncio.get_running_loop()
+        self._is_down = False
         self._server = await loop.create_server(
             lambda: Connection(self, next(self._numbers)), "127.0.0.1", self.port, backlog=1024
         )
@@ -187,9 +189,16 @@ class Double:
         await self._until(lambda: not self.connections, "no connection")
 
     async def _down(self) -> None:
+        self._is_down = True
         if self._server is not None:
-            self._server.close()
-            self._server = None
+            server, self._server = self._server, None
+            # asyncio loses a socket that is accepted and not yet a connection when its server closes: nobody would
+            # ever answer on it, or close it. So no more are accepted first, and then those become connections.
+            for listener in server.sockets:
+                asyncio.get_running_loop().remove_reader(listener.fileno())
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            server.close()
         for connection in list(self.connections):
             connection.reset()
 
@@ -203,6 +212,8 @@ class Double:
     def opened(self, connection: Connection) -> None:
         self.connections.add(connection)
         self.changed()
+        if self._is_down:
+            connection.reset()
 
     def lost(self, connection: Connection) -> None:
         self.connections.discard(connection)

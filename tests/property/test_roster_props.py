@@ -58,6 +58,10 @@ class PoolMachine(RuleBasedStateMachine):
     def ejected(self, pool: str, worker: Worker, cause: Cause) -> None:
         if cause in {Cause.FAILURES, Cause.UNREACHABLE, Cause.FLOOD}:
             assert self.pool.is_ready, "the last ready worker stays"
+        if cause is Cause.FAILURES:
+            members = [one for one in self.pool.workers if one.state not in {State.DRAINING, State.GONE}]
+            failing = [one for one in members if not one.is_ready and one.breaker.is_open]
+            assert 2 * len(failing) <= len(members), "half of a pool whose requests fail stays"
 
     def judged(self, pool: str, worker: Worker, verdict: Verdict) -> None: ...
     def flooded(self, pool: str, worker: Worker) -> None: ...

@@ -16,7 +16,9 @@ from gateway.config import Pool as PoolConfig
 from gateway.edge.errors import ApiError
 from gateway.engines.capabilities import Capabilities, Path
 from gateway.pools import Pool, Registry, State
+from gateway.pools.breaker import OPEN_FOR, THRESHOLD
 from gateway.pools.roster import Cause
+from gateway.pools.verdict import Kind, Verdict
 from tests.scripted import make_ready
 
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -161,6 +163,43 @@ async def test_a_request_waits_a_little_for_a_worker() -> None:
         with pytest.raises(ApiError) as refused:
             await found.wait_ready(patience)
         assert refused.value.status == 503
+
+
+def test_requests_that_fail_everywhere_leave_somebody_to_ask_when_a_worker_dies() -> None:
+    """Half of the pool stays, though its requests fail too; and whoever does not listen is not asked instead of it."""
+    found = pool(workers=5, ready=5)
+    found.clock = lambda: 1_000.0
+    for worker in found.workers[:4]:
+        for _ in range(THRESHOLD):
+            worker.let_go(worker.seat(1), Verdict(Kind.FAILURE), aborted=False)
+    assert [worker.is_ready for worker in found.workers] == [False, False, True, True, True]
+    assert found.pick() is found.workers[4]
+    dead = found.workers[4]
+    dead.let_go(dead.seat(1), Verdict(Kind.FAILURE, is_unreachable=True), aborted=False)
+    assert dead.state is State.EJECTED
+    assert {found.pick().name for _ in range(20)} == {"w2:8000", "w3:8000"}
+    for worker in found.workers[2:4]:  # and if one of these dies too
+        worker.let_go(worker.seat(1), Verdict(Kind.SUCCESS), aborted=False)
+    found.workers[3].let_go(found.workers[3].seat(1), Verdict(Kind.FAILURE, is_unreachable=True), aborted=False)
+    assert {found.pick().name for _ in range(20)} == {"w2:8000"}
+
+
+def test_one_that_stays_though_its_requests_fail_is_tried_again() -> None:
+    found = pool(workers=3, ready=3, selection="rotation")
+    now = 1_000.0
+    found.clock = lambda: now
+    sick = found.workers[:2]
+    for worker in sick:
+        for _ in range(THRESHOLD):
+            worker.let_go(worker.seat(1), Verdict(Kind.FAILURE), aborted=False)
+    assert [worker.is_ready for worker in sick] == [False, True]
+    assert {found.pick().name for _ in range(20)} == {"w2:8000"}
+    now += OPEN_FOR
+    probe = next(worker for worker in iter(found.pick, None) if worker is sick[1])
+    seat = probe.seat(1)
+    assert {found.pick().name for _ in range(20)} == {"w2:8000"}, "one probe at a time"
+    probe.let_go(seat, Verdict(Kind.SUCCESS), aborted=False)
+    assert {found.pick().name for _ in range(20)} == {"w1:8000", "w2:8000"}
 
 
 def test_a_worker_that_failed_is_marked() -> None:
