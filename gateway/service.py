@@ -54,6 +54,7 @@ class Service:
     def open(self, pool: Pool) -> None:
         """Let it be seen from its first moment."""
         pool.listener = self.listener
+        pool.account(self.listener.used)
         self.ledger.expect(pool.name)
         if pool.apart is not None:
             self.listener.expect_hand_offs(pool.name)

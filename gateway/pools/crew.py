@@ -40,7 +40,6 @@ class Listener(Witness, Protocol):
     def judged(self, pool: str, worker: Worker, verdict: Verdict) -> None: ...
     def flooded(self, pool: str, worker: Worker) -> None: ...
     def retry_refused(self, pool: str) -> None: ...
-    def used(self, pool: str, use: Use) -> None: ...
     def measured(self, pool: str, worker: Worker) -> None: ...
     def removed(self, pool: str, worker: Worker) -> None: ...
 
@@ -63,6 +62,8 @@ class Crew:
         self.got_ready = asyncio.Event()
         self.problem = ""
         self.listener: Listener | None = None
+        self.accounts: Callable[[str, Use], None] | None = None
+        """Is told the time that requests take of workers, also of those which are shown to nobody any more."""
         self.retries = RetryBudget()
         self.random = Random()  # noqa: S311 - to spread load, not to keep a secret
 
@@ -112,3 +113,8 @@ class Crewed:
         self.crew.listener = listener
         for part in self.crew.parts.values():
             part.listener = listener
+
+    def account(self, accounts: Callable[[str, Use], None]) -> None:
+        """Tell it what requests take of these workers, and of those of their other roles."""
+        for crew in (self.crew, *self.crew.parts.values()):
+            crew.accounts = accounts

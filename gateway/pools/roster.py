@@ -284,8 +284,8 @@ class Roster(Crewed):
         return worker
 
     def _on_use(self, use: Use) -> None:
-        if self.listener is not None:
-            self.listener.used(self.name, use)
+        if self.crew.accounts is not None:
+            self.crew.accounts(self.name, use)
 
     def _on_end(self, worker: Worker, verdict: Verdict, stamp: int) -> None:
         self.judge(worker, verdict, stamp)

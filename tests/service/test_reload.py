@@ -475,6 +475,13 @@ class TestPools:
         assert metrics.value("thinkgate_requests_total", pool="two") == 2, "the name lives on, and so do its counts"
         gone = old.url.split("//")[1]
         assert not [labels for _, labels, _ in metrics.samples if labels.get("worker") == gone]
+        # Every GPU-second has an owner, also those that the old workers spent after nobody was shown them.
+        pending, busy, booked, nobodys = (
+            metrics.value(f"thinkgate_gpu_{name}", pool="two")
+            for name in ("pending_seconds", "busy_seconds_total", "seconds_total", "seconds_unattributed_total")
+        )
+        assert pending == pytest.approx(0, abs=1e-6)
+        assert busy == pytest.approx(booked + nobodys)
 
 
 class TestManyInARow:
