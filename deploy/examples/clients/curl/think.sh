@@ -1,5 +1,5 @@
 #!/bin/sh
-# Live thinking, then the answer, then how the thinking ended: with curl and sed, and jq where it is there.
+# Live thinking, then the answer, then how the thinking ended: with curl, sed and awk, and jq where it is there.
 #
 #   sh think.sh "Tom has 3 apples. He buys 4 more and gives 2 to Anna. How many apples does Tom have?" 64
 #
@@ -20,7 +20,9 @@ fi
 
 # A field of an event, as it is escaped there; nothing if it is absent or null. Quotes within a text are escaped, so that
 # no text is mistaken for a field.
-text() { printf '%s' "$2" | sed -n 's/.*"'"$1"'": *"\([^"\\]*\(\\.[^"\\]*\)*\)".*/\1/p'; }
+text() {
+    case $2 in *'"'"$1"'":'*) printf '%s' "$2" | sed -n 's/.*"'"$1"'": *"\([^"\\]*\(\\.[^"\\]*\)*\)".*/\1/p' ;; esac
+}
 number() { printf '%s' "$2" | sed -n 's/.*"'"$1"'": *\([0-9][0-9]*\).*/\1/p'; }
 
 dim='' plain='' part=''
