@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PORT ?= 8080
 WORK ?= $(VENV)/train
 ROUNDS ?= 10
+NODE := tests/clients/node deploy/examples/clients/node
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .PHONY: help venv serve test chaos test-engines check bench format docs train clean
@@ -35,7 +36,7 @@ venv: $(VENV)/.developed  ## Make .venv with everything for development
 serve: $(VENV)/.served  ## Run the gateway with the embedded engine on 127.0.0.1:$(PORT)
 	@$(BIN)/thinkgate serve --port $(PORT)
 
-test: $(VENV)/.developed tests/clients/node/node_modules  ## Run all tests
+test: $(VENV)/.developed $(NODE:%=%/node_modules)  ## Run all tests
 	@$(BIN)/pytest -q
 
 chaos: $(VENV)/.developed  ## Fly through failing workers, round after round, and ten thousand flights for the memory: 10 minutes
@@ -46,10 +47,10 @@ test-engines: $(VENV)/.developed  ## Install a real vLLM (once, 3 GB), start it 
 	@$(BIN)/python -m tests.engines.sglang_flags
 	@$(BIN)/pytest -q tests/engines
 
-# The Node SDK's tests skip where there is no npm.
-tests/clients/node/node_modules: tests/clients/node/package.json
+# The tests of Node clients skip where there is no npm.
+$(NODE:%=%/node_modules): %/node_modules: %/package.json
 	@if command -v npm >/dev/null 2>&1; then \
-	  cd tests/clients/node && npm install --silent --no-audit --no-fund --no-package-lock && touch node_modules; \
+	  cd $* && npm install --silent --no-audit --no-fund --no-package-lock && touch node_modules; \
 	fi
 
 check: $(VENV)/.developed  ## Lint, types, layers, then tests
@@ -83,4 +84,4 @@ train: $(VENV)/.made  ## Train the router anew: make train DATA=… (about an ho
 	@$(BIN)/python -m router.training --data $(DATA) --work $(WORK) --out router/assets
 
 clean:  ## Remove .venv and caches
-	@rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache tests/clients/node/node_modules
+	@rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache $(NODE:%=%/node_modules)

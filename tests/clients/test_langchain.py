@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from tests.clients.conftest import KEY
 from tests.doubles.engine import Double
 from tests.doubles.llamaserver import LlamaDouble
-from tests.doubles.script import ANSWER_TOKENS, ask
+from tests.doubles.script import ANSWER_TOKENS, ask, thought
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 
@@ -113,6 +113,18 @@ async def test_an_effort_is_a_budget_too(chat: Chat) -> None:
     message = chat("v-model", extra_body=None, reasoning_effort="low").invoke(ask("lc-effort"))
     assert str(message.content).strip().startswith("Answer(")
     assert message.response_metadata["finish_reason"] == "stop"
+
+
+async def test_it_drops_the_thought(chat: Chat) -> None:
+    """It keeps to OpenAI's own fields, which is why the example in deploy/examples/clients takes another client."""
+    asked = ask("lc-drops")
+    streamed = merged(list(chat("v-model", extra_body=None).stream(asked)))
+    for message in (chat("v-model", extra_body=None).invoke(asked), streamed):
+        assert {block["type"] for block in message.content_blocks} == {"text"}
+        assert thought("lc-drops", 8) not in repr(message)
+        usage = message.usage_metadata
+        assert usage
+        assert usage.get("output_token_details", {}).get("reasoning", 0) >= 24, "it thought, and was paid for it"
 
 
 def merged(chunks: list[AIMessageChunk]) -> AIMessageChunk:
