@@ -73,10 +73,17 @@ class Gateway:
     def port(self) -> int:
         return httpx.URL(self.url).port or 0
 
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "gateway.cli", "serve", *self._arguments, "--port", "0"]
+
     def start(self) -> None:
-        command = [sys.executable, "-m", "gateway.cli", "serve", *self._arguments, "--port", "0"]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env
+            self.command(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._env,
         )
         for stream, lines in ((self.process.stdout, self._out), (self.process.stderr, self._err)):
             assert stream is not None
