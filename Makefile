@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PORT ?= 8080
 WORK ?= $(VENV)/train
 ROUNDS ?= 10
+JOBS ?= 3
 NODE := tests/clients/node deploy/examples/clients/node
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
@@ -37,7 +38,8 @@ serve: $(VENV)/.served  ## Run the gateway with the embedded engine on 127.0.0.1
 	@$(BIN)/thinkgate serve --port $(PORT)
 
 test: $(VENV)/.developed $(NODE:%=%/node_modules)  ## Run all tests
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q -m "not alone" -n $(JOBS) --dist loadfile
+	@$(BIN)/pytest -q -m alone
 
 chaos: $(VENV)/.developed  ## Fly through failing workers, round after round, and ten thousand flights for the memory: 10 minutes
 	@THINKGATE_CHAOS=$(ROUNDS) $(BIN)/pytest -q tests/chaos

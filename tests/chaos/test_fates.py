@@ -24,6 +24,8 @@ from tests.doubles.sglang import SglangDouble
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 
+pytestmark = pytest.mark.alone
+
 ROUNDS = int(os.environ.get("THINKGATE_CHAOS", "1"))
 FLIGHTS = 300
 WORKERS = 5

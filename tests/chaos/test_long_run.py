@@ -20,6 +20,8 @@ from tests.doubles.server import Host
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 
+pytestmark = pytest.mark.alone
+
 FLIGHTS = 10_000 if "THINKGATE_CHAOS" in os.environ else 4_000
 WARM = 3_000
 """Flights before the first look: by then caches and pools have about their size."""

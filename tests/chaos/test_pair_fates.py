@@ -20,6 +20,8 @@ from tests.harness import Gateway, config
 from tests.service.pairing import pool_of, says, text
 from tests.service.talk import Stream, chat
 
+pytestmark = pytest.mark.alone
+
 IS_LONG = "THINKGATE_CHAOS" in os.environ
 FLIGHTS = {name: 500 if IS_LONG or name in {"nixl", "sglang"} else 100 for name in HANDOFFS}
 AT_ONCE = 60

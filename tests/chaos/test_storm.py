@@ -19,6 +19,8 @@ from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 from tests.service.talk import assert_complete, assert_error, chat, post, socket_to, stream
 
+pytestmark = pytest.mark.alone
+
 FLIGHTS = 200
 MODELS = ["v-model", "s-model", "l-model"]
 STYLES: list[dict[str, Any]] = [

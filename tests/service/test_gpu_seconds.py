@@ -18,6 +18,8 @@ from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, Metrics, config, pool
 from tests.service.talk import assert_error, chat, post, stream
 
+pytestmark = pytest.mark.alone
+
 GPUS = 4
 RESIDUAL = 0.02
 """Of the busy time that may be missing or too much: the gateway sees a request some milliseconds longer."""

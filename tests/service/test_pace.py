@@ -17,6 +17,8 @@ from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
 from tests.service.talk import assert_complete, chat, stream
 
+pytestmark = pytest.mark.alone
+
 FAST, SLOW = Script(delay_ms=10), Script(delay_ms=120)
 CLIENTS = 12
 SETTINGS: dict[str, Any] = {"selection": "rotation", "health": {"pace_window": 1, "slow_start": 0}}
