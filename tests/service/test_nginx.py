@@ -22,10 +22,10 @@ from tests.doubles.exchange import End
 from tests.doubles.sglang import SglangDouble
 from tests.doubles.vllm import VllmDouble
 from tests.harness import PATIENCE, Gateway, config, pool
-from tests.nginx import Nginx, free_port, is_installed
-from tests.service.talk import Stream, assert_complete, assert_error, chat, post, socket_to, stream
+from tests.proxies import Proxy, free_port, is_installed, nginx
+from tests.service.talk import Listener, assert_complete, assert_error, chat, post, socket_to, stream
 
-pytestmark = pytest.mark.skipif(not is_installed(), reason="nginx is not installed (Debian package nginx-light)")
+pytestmark = pytest.mark.skipif(not is_installed("nginx"), reason="nginx is not installed (Debian package nginx-light)")
 
 SHIPPED: Final = (Path(__file__).parents[2] / "deploy" / "nginx" / "thinkgate.conf").read_text(encoding="utf-8")
 COMPRESSING: Final = {"    gzip off;": "#"}
@@ -60,38 +60,38 @@ def behind(gateway: Callable[..., Gateway], vllm: VllmDouble, sglang: SglangDoub
 
 
 @pytest.fixture(scope="module")
-def front(behind: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[dict[str, str]], Nginx]]:
+def front(behind: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[dict[str, str]], Proxy]]:
     """Starts nginx with the file, these lines of it changed; all end with the module."""
     with ExitStack() as stack:
 
-        def start(changes: dict[str, str]) -> Nginx:
+        def start(changes: dict[str, str]) -> Proxy:
             port = free_port()
             http = AROUND + shipped(port, behind.url, changes=changes)
-            return stack.enter_context(Nginx(tmp_path_factory.mktemp("nginx"), http, port))
+            return stack.enter_context(nginx(tmp_path_factory.mktemp("nginx"), http, port))
 
         yield start
 
 
 @pytest.fixture(scope="module")
-def proxy(front: Callable[[dict[str, str]], Nginx]) -> Nginx:
+def proxy(front: Callable[[dict[str, str]], Proxy]) -> Proxy:
     """The file as it is."""
     return front({})
 
 
 @pytest.fixture(scope="module")
-def compressing(front: Callable[[dict[str, str]], Nginx]) -> Nginx:
+def compressing(front: Callable[[dict[str, str]], Proxy]) -> Proxy:
     """Without `gzip off`: what is compressed is sent on with every token all the same."""
     return front(COMPRESSING)
 
 
 @pytest.fixture(scope="module")
-def careless(front: Callable[[dict[str, str]], Nginx]) -> Nginx:
+def careless(front: Callable[[dict[str, str]], Proxy]) -> Proxy:
     """Without `proxy_buffering off` either: the compressor keeps what it has."""
     return front(CARELESS)
 
 
 @pytest.fixture(scope="module")
-def secure(front: Callable[[dict[str, str]], Nginx], tmp_path_factory: pytest.TempPathFactory) -> int:
+def secure(front: Callable[[dict[str, str]], Proxy], tmp_path_factory: pytest.TempPathFactory) -> int:
     """The port where TLS and HTTP/2 are spoken, with the lines of the file that stand there as comments."""
     if shutil.which("openssl") is None or shutil.which("curl") is None:
         pytest.skip("openssl and curl are not installed")
@@ -113,35 +113,8 @@ def secure(front: Callable[[dict[str, str]], Nginx], tmp_path_factory: pytest.Te
 
 def test_nginx_finds_no_fault_in_the_file(tmp_path: Path) -> None:
     port = free_port()
-    told = Nginx(tmp_path, shipped(port, "http://127.0.0.1:8080"), port).check()
+    told = nginx(tmp_path, shipped(port, "http://127.0.0.1:8080"), port).check()
     assert "warn" not in told
-
-
-class Listener:
-    """A client like an SDK, compression accepted, who knows when he has heard the `tokens` that an engine says before
-    it is held."""
-
-    def __init__(self, tokens: int) -> None:
-        self._tokens, self._has_heard_all = tokens, asyncio.Event()
-        self.heard = 0
-
-    async def listen(self, url: str, key: str) -> Stream:
-        body, headers = chat("v-model", key, stall_after=self._tokens), {"accept-encoding": "gzip"}
-        async with (
-            httpx.AsyncClient(timeout=60) as client,
-            client.stream("POST", f"{url}/v1/chat/completions", json=body, headers=headers) as response,
-        ):
-            told = Stream(response.status_code, response.headers)
-            async for line in response.aiter_lines():
-                told.feed(line)
-                self.heard = sum(bool(delta.get("reasoning_content")) for delta in told.deltas)
-                if self.heard >= self._tokens:
-                    self._has_heard_all.set()
-        return told
-
-    async def wait(self) -> None:
-        async with asyncio.timeout(PATIENCE):
-            await self._has_heard_all.wait()
 
 
 class TestStreams:
@@ -150,20 +123,20 @@ class TestStreams:
     async def test_a_token_is_there_before_the_next_is_made(
         self, request: pytest.FixtureRequest, vllm: VllmDouble, settings: str, tokens: int
     ) -> None:
-        nginx: Nginx = request.getfixturevalue(settings)
+        chosen: Proxy = request.getfixturevalue(settings)
         key = f"held-{settings}-{tokens}"
-        listener = Listener(tokens)
+        listener = Listener("v-model", tokens)
         async with asyncio.TaskGroup() as group:
-            listening = group.create_task(listener.listen(nginx.url, key))
+            listening = group.create_task(listener.listen(chosen.url, key))
             await listener.wait()
             exchange = await vllm.wait_for(key)
             assert (exchange.end, exchange.tokens) == (End.RUNNING, tokens)
             exchange.release()
         assert_complete(listening.result(), key)
 
-    async def test_without_the_lines_it_would_not_be(self, behind: Gateway, careless: Nginx, vllm: VllmDouble) -> None:
+    async def test_without_the_lines_it_would_not_be(self, behind: Gateway, careless: Proxy, vllm: VllmDouble) -> None:
         """Nothing comes, though the gateway has told a client that asked later, and nginx has served another since."""
-        listener, witness = Listener(7), Listener(7)
+        listener, witness = Listener("v-model", 7), Listener("v-model", 7)
         async with asyncio.TaskGroup() as group:
             listening = group.create_task(listener.listen(careless.url, "kept"))
             kept = await vllm.wait_for("kept", tokens=7)
@@ -176,29 +149,29 @@ class TestStreams:
             (await vllm.wait_for("later")).release()
         assert_complete(listening.result(), "kept")
 
-    async def test_comments_come_before_the_first_token(self, proxy: Nginx, vllm: VllmDouble) -> None:
+    async def test_comments_come_before_the_first_token(self, proxy: Proxy, vllm: VllmDouble) -> None:
         async with socket_to(proxy.port) as client:
             await client.send_chat(chat("v-model", "silent", first_ms=600_000))
             seen = await client.read_until(b": keep-alive\n\n", 2)
         assert b"data:" not in seen
         assert (await vllm.wait_end(await vllm.wait_for("silent"))).tokens == 0
 
-    async def test_are_whole_and_not_compressed_for_who_accepts_it(self, proxy: Nginx) -> None:
+    async def test_are_whole_and_not_compressed_for_who_accepts_it(self, proxy: Proxy) -> None:
         told = await stream(proxy.url, chat("v-model", "whole"), {"accept-encoding": "gzip, br"})
         assert_complete(told, "whole")
         assert "content-encoding" not in told.headers
 
-    async def test_would_be_compressed_without_the_line(self, careless: Nginx) -> None:
+    async def test_would_be_compressed_without_the_line(self, careless: Proxy) -> None:
         told = await stream(careless.url, chat("v-model", "packed"), {"accept-encoding": "gzip"})
         assert told.headers["content-encoding"] == "gzip"
 
-    async def test_tell_the_next_proxy_not_to_buffer(self, proxy: Nginx) -> None:
+    async def test_tell_the_next_proxy_not_to_buffer(self, proxy: Proxy) -> None:
         assert (await stream(proxy.url, chat("v-model", "onwards"))).headers["x-accel-buffering"] == "no"
 
 
 class TestLeaving:
     @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "unary"])
-    async def test_stops_the_engine(self, proxy: Nginx, vllm: VllmDouble, streamed: bool) -> None:
+    async def test_stops_the_engine(self, proxy: Proxy, vllm: VllmDouble, streamed: bool) -> None:
         key = f"leaves-{streamed}"
         async with socket_to(proxy.port) as client:
             await client.send_chat(chat("v-model", key, stream=streamed, stall_after=10))
@@ -247,7 +220,7 @@ class TestHttp2:
 class TestAnswers:
     """What the gateway says passes as it is."""
 
-    async def test_have_all_their_headers(self, behind: Gateway, proxy: Nginx) -> None:
+    async def test_have_all_their_headers(self, behind: Gateway, proxy: Proxy) -> None:
         asked = {"x-request-id": "asked.by-me_1"}
         straight = await stream(behind.url, chat("v-model", "same"), asked)
         through = await stream(proxy.url, chat("v-model", "same"), asked)
@@ -257,22 +230,22 @@ class TestAnswers:
         assert {name: value for name, value in through.headers.items() if name not in HOPS} == ours
 
     @pytest.mark.parametrize("body", [b'{"model":', b'{"model": "nobody", "messages": []}'], ids=["broken", "unknown"])
-    async def test_errors_are_the_same(self, behind: Gateway, proxy: Nginx, body: bytes) -> None:
+    async def test_errors_are_the_same(self, behind: Gateway, proxy: Proxy, body: bytes) -> None:
         straight, through = await post(behind.url, body), await post(proxy.url, body)
         assert 400 <= straight.status_code < 500
         assert (through.status_code, through.content) == (straight.status_code, straight.content)
 
-    async def test_back_pressure_keeps_its_pause(self, proxy: Nginx) -> None:
+    async def test_back_pressure_keeps_its_pause(self, proxy: Proxy) -> None:
         answer = await post(proxy.url, chat("s-model", "busy", stream=False, status=429, retry_after="7"))
         assert_error(answer, 429, "rate_limit_error", "engine_busy")
         assert answer.headers["retry-after"] == "7"
         assert answer.headers["x-thinkgate-pool"] == "sglang"
 
-    async def test_a_502_of_the_gateway_is_not_taken_for_nginx_own(self, proxy: Nginx) -> None:
+    async def test_a_502_of_the_gateway_is_not_taken_for_nginx_own(self, proxy: Proxy) -> None:
         answer = await post(proxy.url, chat("v-model", "fails", stream=False, status=500))
         assert_error(answer, 502, "server_error", "engine_error")
 
-    async def test_an_id_that_is_none_is_replaced_for_all(self, proxy: Nginx, vllm: VllmDouble) -> None:
+    async def test_an_id_that_is_none_is_replaced_for_all(self, proxy: Proxy, vllm: VllmDouble) -> None:
         answer = await post(proxy.url, chat("v-model", "named"), headers={"x-request-id": "no id"})
         given = answer.headers["x-request-id"]
         assert len(given) == 32
@@ -280,12 +253,12 @@ class TestAnswers:
 
 
 class TestBodies:
-    async def test_of_the_limit_pass(self, proxy: Nginx) -> None:
+    async def test_of_the_limit_pass(self, proxy: Proxy) -> None:
         body = httpx.Request("POST", "http://x", json=chat("v-model", "long", stream=False)).content
         answer = await post(proxy.url, body.ljust(LIMIT))
         assert answer.json()["choices"][0]["finish_reason"] == "stop"
 
-    async def test_above_are_refused_in_the_gateways_words(self, behind: Gateway, proxy: Nginx) -> None:
+    async def test_above_are_refused_in_the_gateways_words(self, behind: Gateway, proxy: Proxy) -> None:
         heads: list[tuple[bytes, bytes]] = []
         for port in (behind.port, proxy.port):
             async with socket_to(port) as client:
@@ -296,7 +269,7 @@ class TestBodies:
         assert heads[0][0] == b"413"
         assert heads[1] == heads[0]
 
-    async def test_above_are_refused_though_no_length_was_announced(self, proxy: Nginx) -> None:
+    async def test_above_are_refused_though_no_length_was_announced(self, proxy: Proxy) -> None:
         async def parts() -> AsyncIterator[bytes]:
             for _ in range(33):
                 yield b" " * 1024 * 1024
@@ -323,7 +296,7 @@ DETOURS: Final = [
 
 class TestWhatStaysInside:
     @pytest.mark.parametrize("path", INSIDE + DETOURS)
-    async def test_is_not_found(self, proxy: Nginx, path: str) -> None:
+    async def test_is_not_found(self, proxy: Proxy, path: str) -> None:
         async with socket_to(proxy.port) as client:
             await client.send(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
             told = await client.read_all()
@@ -335,7 +308,7 @@ class TestWhatStaysInside:
             for path in ("/metrics", "/admin/workers", "/livez"):
                 assert (await client.get(path)).status_code == 200
 
-    async def test_readiness_may_be_asked(self, proxy: Nginx) -> None:
+    async def test_readiness_may_be_asked(self, proxy: Proxy) -> None:
         async with httpx.AsyncClient(base_url=proxy.url) as client:
             assert (await client.get("/readyz")).json()["ready"] is True
             assert (await client.get("/v1/models")).status_code == 200
@@ -344,7 +317,7 @@ class TestWhatStaysInside:
 class TestNginxOwnErrors:
     async def test_of_a_gateway_that_is_gone(self, tmp_path: Path) -> None:
         port = free_port()
-        with Nginx(tmp_path, shipped(port, f"http://127.0.0.1:{free_port()}"), port) as alone:
+        with nginx(tmp_path, shipped(port, f"http://127.0.0.1:{free_port()}"), port) as alone:
             answer = await post(alone.url, chat("v-model", "nobody"), headers={"x-request-id": "mine"})
         assert_error(answer, 502, "server_error", "gateway_unreachable")
         assert (answer.headers["retry-after"], answer.headers["x-request-id"]) == ("2", "mine")
@@ -356,7 +329,7 @@ class TestNginxOwnErrors:
         """The engine is let go, and no SDK begins the same again."""
         port = free_port()
         http = shipped(port, behind.url, changes={"proxy_read_timeout 3660s;": "proxy_read_timeout 300ms;"})
-        with Nginx(tmp_path, http, port) as hasty:
+        with nginx(tmp_path, http, port) as hasty:
             answer = await post(hasty.url, chat("v-model", "endless", stream=False, stall_after=3))
         assert_error(answer, 504, "server_error", "gateway_timeout")
         assert answer.headers["x-should-retry"] == "false"
@@ -366,15 +339,15 @@ class TestNginxOwnErrors:
 class TestSeveralGateways:
     async def test_one_that_is_gone_costs_nothing(self, behind: Gateway, tmp_path: Path) -> None:
         port = free_port()
-        with Nginx(tmp_path, shipped(port, f"http://127.0.0.1:{free_port()}", behind.url), port) as nginx:
+        with nginx(tmp_path, shipped(port, f"http://127.0.0.1:{free_port()}", behind.url), port) as both:
             for n in range(3):
-                assert_complete(await stream(nginx.url, chat("v-model", f"other-{n}")), f"other-{n}")
+                assert_complete(await stream(both.url, chat("v-model", f"other-{n}")), f"other-{n}")
 
     async def test_what_one_has_got_is_never_sent_to_another(self, tmp_path: Path) -> None:
         port = free_port()
         async with breaking() as (one, got_one), breaking() as (other, got_other):
-            with Nginx(tmp_path, shipped(port, one, other), port) as nginx:
-                answer = await post(nginx.url, chat("v-model", "once"))
+            with nginx(tmp_path, shipped(port, one, other), port) as both:
+                answer = await post(both.url, chat("v-model", "once"))
         assert_error(answer, 502, "server_error", "gateway_unreachable")
         assert len(got_one) + len(got_other) == 1
 
@@ -399,9 +372,9 @@ class TestNginxAsItComes:
     """Buffering and compression on, HTTP/1.0 to the gateway: what `X-Accel-Buffering` is sent for."""
 
     async def test_every_token_gets_through_at_once(self, behind: Gateway, vllm: VllmDouble, tmp_path: Path) -> None:
-        port, listener = free_port(), Listener(5)
-        with Nginx(tmp_path, AS_IT_COMES.format(port=port, url=behind.url), port) as nginx:
+        port, listener = free_port(), Listener("v-model", 5)
+        with nginx(tmp_path, AS_IT_COMES.format(port=port, url=behind.url), port) as plain:
             async with asyncio.TaskGroup() as group:
-                group.create_task(listener.listen(nginx.url, "plain"))
+                group.create_task(listener.listen(plain.url, "plain"))
                 await listener.wait()
                 (await vllm.wait_for("plain")).release()
