@@ -86,6 +86,33 @@ class Stream:
         return found[0]
 
 
+class Listener:
+    """A client like an SDK, compression accepted, who knows when he has heard the `tokens` that an engine says before
+    it is held."""
+
+    def __init__(self, model: str, tokens: int) -> None:
+        self._model, self._tokens, self._has_heard_all = model, tokens, asyncio.Event()
+        self.heard = 0
+
+    async def listen(self, url: str, key: str) -> Stream:
+        body, headers = chat(self._model, key, stall_after=self._tokens), {"accept-encoding": "gzip"}
+        async with (
+            httpx.AsyncClient(timeout=60) as client,
+            client.stream("POST", f"{url}/v1/chat/completions", json=body, headers=headers) as response,
+        ):
+            told = Stream(response.status_code, response.headers)
+            async for line in response.aiter_lines():
+                told.feed(line)
+                self.heard = sum(bool(delta.get("reasoning_content")) for delta in told.deltas)
+                if self.heard >= self._tokens:
+                    self._has_heard_all.set()
+        return told
+
+    async def wait(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            await self._has_heard_all.wait()
+
+
 async def stream(url: str, body: dict[str, Any], headers: dict[str, str] | None = None) -> Stream:
     """Send and read to the end."""
     async with (

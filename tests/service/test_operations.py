@@ -1,15 +1,10 @@
-"""What operators rely on: comments in silence, a drain that cuts no thought, explanations, probes, relays, proxies."""
+"""What operators rely on: comments in silence, a drain that cuts no thought, explanations, probes, relays."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
-import socket
-from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -19,7 +14,7 @@ from tests.doubles.engine import Double
 from tests.doubles.server import Host
 from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, config, pool
-from tests.service.talk import assert_complete, assert_error, chat, post, socket_to, stream
+from tests.service.talk import assert_complete, assert_error, chat, post, stream
 
 
 @pytest.fixture(scope="module")
@@ -156,53 +151,3 @@ class TestRelays:
         assert_error(await post(served.url, {"model": "nobody"}, path), 404, "invalid_request_error", "model_not_found")
         assert_error(await post(served.url, b'{"model":', path), 400, "invalid_request_error", "invalid_json")
         assert_error(await post(served.url, {"prompt": "x"}, path), 400, "invalid_request_error")
-
-
-NGINX = """
-daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 1;
-events {{}}
-http {{
-  access_log off; client_body_temp_path {folder}; proxy_temp_path {folder};
-  fastcgi_temp_path {folder}; uwsgi_temp_path {folder}; scgi_temp_path {folder};
-  server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass {url}; }} }}
-}}
-"""
-
-
-class TestBehindNginx:
-    """With nginx as it comes: buffering on, HTTP/1.0 to the gateway."""
-
-    async def test_every_token_gets_through_at_once(self, served: Gateway, vllm: VllmDouble, tmp_path: Path) -> None:
-        if shutil.which("nginx") is None:
-            pytest.skip("nginx is not installed (Debian package nginx-light)")
-        async with nginx(tmp_path, served.url) as port, socket_to(port) as client:
-            await client.send_chat(chat("v-model", "proxied", stall_after=5))
-            seen = await client.read_until(b"reasoning_content", 5)  # the engine says no more: a buffer would keep them
-            assert b"[DONE]" not in seen
-        exchange = await vllm.wait_for("proxied", tokens=5)
-        await vllm.wait_end(exchange)
-
-
-@asynccontextmanager
-async def nginx(folder: Path, url: str) -> AsyncIterator[int]:
-    """The port of a real nginx in front of the gateway; ended by its own handle."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings = folder / "nginx.conf"
-    settings.write_text(NGINX.format(folder=folder, port=port, url=url))
-    process = await asyncio.create_subprocess_exec("nginx", "-c", str(settings), stdout=DEVNULL, stderr=DEVNULL)
-    try:
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                except ConnectionRefusedError:
-                    await asyncio.sleep(0.05)
-                else:
-                    writer.close()
-                    break
-        yield port
-    finally:
-        process.terminate()
-        await process.wait()
