@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, sleep
@@ -26,8 +27,13 @@ http {{
 """One process, which keeps its user, so that a test may run as anybody."""
 
 
+def path_of(program: str) -> str | None:
+    """Of the system, else what a wheel put beside this Python."""
+    return shutil.which(program) or shutil.which(program, path=str(Path(sys.executable).parent))
+
+
 def is_installed(program: str) -> bool:
-    return shutil.which(program) is not None
+    return path_of(program) is not None
 
 
 def free_port() -> int:
@@ -86,7 +92,7 @@ def nginx(folder: Path, http: str, port: int) -> Proxy:
 def envoy(folder: Path, settings: str, port: int) -> Proxy:
     file = folder / "envoy.yaml"
     file.write_text(settings)
-    command = ["envoy", "-c", str(file), "--log-level", "error", "--use-dynamic-base-id"]
+    command = [path_of("envoy") or "envoy", "-c", str(file), "--log-level", "error", "--use-dynamic-base-id"]
     return Proxy(command, [*command, "--mode", "validate"], folder, port)
 
 
