@@ -108,7 +108,10 @@ class RealVllm:
         line += ["--chat-template", str(HERE / "think.jinja")]
         line += ["--host", "127.0.0.1", "--port", str(port)]
         line += ["--max-model-len", str(CONTEXT), "--block-size", str(BLOCK), "--max-num-seqs", "16"]
-        line += ["--dtype", "bfloat16", "--enforce-eager", "--enable-prompt-tokens-details"]
+        # The same tokens in batches of other shapes differ in bfloat16's last bit, which decides between words as good
+        # as each other: whoever compares a pair's text with another worker's wants none of that.
+        line += ["--dtype", "float32" if self._role else "bfloat16"]
+        line += ["--enforce-eager", "--enable-prompt-tokens-details"]
         line += ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
         line += ["--structured-outputs-config", COMPACT]
         if self._role:

@@ -1,12 +1,13 @@
 """A real pair: one vLLM prefills, another decodes from its cache, which NIXL moves over loopback.
 
 Starts its own engines, so it runs by itself, before the others start theirs. What a unified worker would say is asked
-of the prefill worker, which can generate too. A NIXL worker keeps one core busy: with fewer than four this is slow.
+of the prefill worker, which can generate too. `--log-cli-level=INFO` prints where the prompt tokens came from.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic
@@ -22,11 +23,12 @@ from tests.engines.under_test import IDLE, TURN_ENDS, Vllm
 from tests.harness import LOOK_AGAIN, PATIENCE, Gateway, Metrics, config
 from tests.service.talk import post, socket_to, stream
 
+LOG = logging.getLogger(__name__)
 PROMPTS = 20
 CAP = 24
 FIRST = 180.0
 """Seconds until all are ready: the first generation of a pair compiles, and shakes hands."""
-LONGEST = 1800
+LONGEST = 900
 """Seconds for one test, on two cores."""
 KV_ROOM = 60.0
 """Seconds in which a lease has surely run out: it is looked at between two steps of the engine."""
@@ -103,9 +105,9 @@ async def test_every_prompt_token_is_handed_over_and_the_text_is_the_same(served
     after, told_after = await sources(pair), (await served.metrics()).value("thinkgate_handoff_tokens_total")
     grown = {source: after[source] - before[source] for source in after}
     prompts = sum(told.usage["prompt_tokens"] for told in firsts)
-    assert (
-        grown["external_kv_transfer"] == told_after - told_before >= prompts
-    )  # the other pool's probes are handed too
+    LOG.info("%s prompt tokens in %d prompts; by source, with answer legs and probes: %s", prompts, PROMPTS, grown)
+    # More than the prompts where probes of the other pool were handed over meanwhile.
+    assert grown["external_kv_transfer"] == told_after - told_before >= prompts
     # The answer legs stay on the decode worker, whose cache holds prompt and thought but for the last block.
     assert grown["local_cache_hit"] > grown["local_compute"]
     for number, told in enumerate(firsts):
