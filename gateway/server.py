@@ -22,8 +22,9 @@ from gateway.observe.multiprocess import bury_the_dead
 from gateway.observe.trace import TracingUnavailable
 from router import RouterUnavailable
 
-KEEP_ALIVE = 75
-"""Seconds an idle client connection is kept: above the 60 s of common load balancers, so that they close first."""
+KEEP_ALIVE = 930
+"""Seconds an idle client connection is kept: above what load balancers keep theirs for (ALB 60, Google 600, Cloudflare
+900; docs/proxies.md), so that they close first. Else a request may come on a connection that is just being closed."""
 
 BACKLOG = 2_048
 
