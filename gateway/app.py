@@ -120,14 +120,16 @@ def _rest(service: Service, reloader: Reloader) -> FastAPI:
     ):
         app.add_api_route(path, relay(service, path), methods=["POST"], tags=["relay"], summary=summary)
     describe_chat(app)
-    _answer_errors(app)
+    _answer_errors(app, service)
     return app
 
 
-def _answer_errors(app: FastAPI) -> None:
-    """Every error of FastAPI's side in OpenAI's shape."""
+def _answer_errors(app: FastAPI, service: Service) -> None:
+    """Every error of FastAPI's side in OpenAI's shape; those of clients' routes are counted."""
 
     def answer(request: Request, error: ApiError) -> Response:
+        if request.url.path.startswith("/v1/"):
+            service.metrics.rejections.labels(str(error.status)).inc()
         shown = {REQUEST_ID: request_id(headers_of(request.scope).get(REQUEST_ID)), **error.headers}
         return Response(error.body(), error.status, shown, "application/json")
 

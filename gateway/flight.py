@@ -304,7 +304,8 @@ class Flight:
 
     def _note_overrun(self, worker: Worker | None) -> None:
         if worker is not None:
-            self._entry.overran_on = worker.name
+            if worker in self._pool.workers:  # of one that was removed no series may come back
+                self._entry.overran_on = worker.name
             self._pool.note_overrun(worker)
 
     def _settle_leg(self) -> None:

@@ -134,7 +134,7 @@ class Service:
         """A worker's aborted legs are gone, or were given up on."""
         if has_gone:
             self.metrics.abort_seconds.labels(pool.name).observe(seconds)
-        else:
+        elif worker in pool.workers:  # of one that was removed no series may come back
             self.metrics.aborts_lingering.labels(pool.name, worker.name).inc()
 
     def note_pace(self, pool: str, ratio: float) -> None:

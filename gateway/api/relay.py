@@ -51,6 +51,7 @@ class Relay(Response):
         except ClientGone:
             return
         except ApiError as error:
+            self._service.metrics.rejections.labels(str(error.status)).inc()
             await send_error(send, error, shown)
             return
         way = Way(pool, self._path, shown, send)

@@ -158,7 +158,7 @@ class Roster(Crewed):
         Twice in a row it is left alone for a while, unless it is the last that is ready."""
         worker.floods += 1
         worker.shunned_until = self.clock() + SICK_FOR
-        if self.listener is not None:
+        if self.listener is not None and worker in self.workers:  # of one that was removed no series may come back
             self.listener.flooded(self.name, worker)
         log.warning("a flood from the first token on", pool=self.name, worker=worker.name, in_a_row=worker.floods)
         if worker.floods >= FLOODS_OF_THE_SICK and worker.is_ready and not self._is_last(worker):
@@ -193,7 +193,7 @@ class Roster(Crewed):
             worker.pause_is_told = was_told or verdict.pause > 0
         elif verdict.kind is Kind.SUCCESS:
             worker.paused_until = min(worker.paused_until, now)  # one has left: it has room again
-        if self.listener is not None and worker in self.workers:  # of one that was removed no series may come back
+        if self.listener is not None and worker in self.workers:
             self.listener.judged(self.name, worker, verdict)
         has_failed = verdict.kind is Kind.FAILURE and breaker.is_open and not breaker.half_open(now)
         if has_failed and worker.is_ready and not self._is_needed(worker):

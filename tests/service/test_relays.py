@@ -218,3 +218,10 @@ class TestStreams:
         answer = await post(served.url, completion("hasty", "whole", streamed=False, ans=9_000, delay_ms=1), PATH)
         assert_error(answer, 504, "server_error", "deadline")
         assert (await single.wait_end(single.of("whole")[0])).end is End.ABORTED
+
+
+@pytest.mark.parametrize("path", [PATH, "/v1/embeddings", "/v1/chat/completions", "/v1/route", "/v1/feedback"])
+async def test_what_is_refused_before_it_is_sent_is_counted_on_every_route(served: Gateway, path: str) -> None:
+    before = (await served.metrics()).value("thinkgate_rejections_total", status="400")
+    assert (await post(served.url, {"model": 7}, path)).status_code == 400
+    assert (await served.metrics()).value("thinkgate_rejections_total", status="400") == before + 1
