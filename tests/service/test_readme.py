@@ -67,8 +67,10 @@ def test_the_hard_one_thinks_is_cut_at_its_cap_and_answers(demo: Gateway) -> Non
     assert "<think>" not in json.dumps(message)
 
 
-def test_the_headers_it_explains_are_the_ones_that_come(demo: Gateway) -> None:
+def test_the_headers_that_are_explained_are_the_ones_that_come(demo: Gateway) -> None:
     head, _ = run(CURLS[1], demo)
     sent = set(re.findall(r"^(x-[a-z-]+):", head, re.MULTILINE))
-    explained = set(re.findall(r"`(x-(?:thinkgate|request)-[a-z-]+)`", README))
+    page = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    section = page.split("## Headers of an answer\n")[1].split("\n## ")[0]
+    explained = set(re.findall(r"`(x-(?:thinkgate|request)-[a-z-]+)`", section))
     assert sent == explained
