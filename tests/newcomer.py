@@ -95,6 +95,7 @@ class Walk:
         say("^C")
         os.killpg(process.pid, signal.SIGINT)
         process.wait(STEP)
+        say(f"  (make ended with {process.returncode})")
 
     def _run(self, command: list[str], folder: Path) -> None:
         began = monotonic()
