@@ -161,7 +161,9 @@ def test_every_status_is_one_that_is_sent() -> None:
 
 def test_every_path_is_named_with_its_methods() -> None:
     config = parse(CONFIG, name="thinkgate.yaml", base=ROOT, env={})
-    app: Any = vars(Thinkgate(config, Source(None)))["_rest"]
+    gateway = Thinkgate(config, Source(None))
+    gateway.service.close()
+    app: Any = vars(gateway)["_rest"]
     there: dict[str, set[str]] = {CHAT_PATH: {"POST"}}
     for path, operations in app.openapi()["paths"].items():
         there.setdefault(path, set()).update(method.upper() for method in operations)
