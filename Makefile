@@ -9,7 +9,7 @@ JOBS ?= 3
 NODE := tests/clients/node deploy/examples/clients/node
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help venv serve test chaos test-engines check bench format docs train clean
+.PHONY: help venv serve test chaos test-engines check bench peers format docs train clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -69,6 +69,7 @@ format: $(VENV)/.developed  ## Format and mend what can be mended
 docs: $(VENV)/.developed  ## Write the generated parts of docs/ anew from the code
 	@$(BIN)/python -m gateway.configdocs docs
 	@$(BIN)/python -m gateway.observe.metricsdocs docs
+	@$(BIN)/python -m gateway.clidocs docs
 	@$(BIN)/python -m deploy.grafana
 	@$(BIN)/python -m deploy.helm
 	@$(BIN)/python -m deploy.engines
@@ -80,6 +81,10 @@ bench: $(VENV)/.developed  ## Measure the data path (CPU a request and a token, 
 	@$(BIN)/python -m benchmarks.parsers
 	@$(BIN)/python -m benchmarks.loops
 	@$(BIN)/python -m benchmarks.router
+
+peers: $(VENV)/.developed  ## Install other gateways (outside the checkout, once) and compare: seven minutes
+	@$(BIN)/python -m benchmarks.peers.install
+	@$(BIN)/python -m benchmarks.peers
 
 train: $(VENV)/.made  ## Train the router anew: make train DATA=… (about an hour of one core; goes on where it was stopped)
 	@$(PIP) -c constraints.txt -e '.[train]'

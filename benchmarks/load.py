@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 
 _TOKEN = re.compile(rb"t(\d{5}) ")
 
 
-def request_bytes(prompt: str, *, stream: bool) -> bytes:
+def request_bytes(prompt: str, *, stream: bool, headers: Sequence[str] = ()) -> bytes:
+    """`headers`: lines to send beside the usual ones."""
     body = json.dumps({"model": "mock", "stream": stream, "messages": [{"role": "user", "content": prompt}]}).encode()
-    lines = ("POST /v1/chat/completions HTTP/1.1", "host: bench", "content-type: application/json")
+    lines = ("POST /v1/chat/completions HTTP/1.1", "host: bench", "content-type: application/json", *headers)
     return "\r\n".join((*lines, f"content-length: {len(body)}", "", "")).encode() + body
 
 
@@ -33,9 +35,11 @@ async def one(port: int, request: bytes, tokens: int) -> None:
         raise AssertionError(f"{len(seen)} tokens of {tokens}, or out of order")
 
 
-async def streams(port: int, prompt: str, tokens: int, *, at_once: int, total: int) -> None:
+async def streams(
+    port: int, prompt: str, tokens: int, *, at_once: int, total: int, headers: Sequence[str] = ()
+) -> None:
     """`total` streams, `at_once` at a time."""
-    request = request_bytes(prompt, stream=True)
+    request = request_bytes(prompt, stream=True, headers=headers)
     turn = asyncio.Semaphore(at_once)
 
     async def limited() -> None:
@@ -47,9 +51,9 @@ async def streams(port: int, prompt: str, tokens: int, *, at_once: int, total: i
             group.create_task(limited())
 
 
-async def unary(port: int, prompt: str, *, at_once: int, total: int) -> None:
+async def unary(port: int, prompt: str, *, at_once: int, total: int, headers: Sequence[str] = ()) -> None:
     """`total` unary requests over `at_once` kept connections."""
-    request = request_bytes(prompt, stream=False)
+    request = request_bytes(prompt, stream=False, headers=headers)
 
     async def worker(count: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -171,6 +172,13 @@ def test_what_only_the_machine_knows_is_asked_for(script: str, missing: str, tmp
         arguments(recipes.HERE / script, tmp_path, without)
     assert f"{missing}: ".encode() in refused.value.stderr
     assert refused.value.stdout == b""
+
+
+def test_what_is_asked_of_the_environment_is_explained() -> None:
+    asked = {name for worker in WORKERS for name in re.findall(r"\$\{?([A-Z][A-Z_]+)", worker.script.read_text())}
+    page = table.README.read_text()
+    assert asked > {"MODEL", "POD_IP"}
+    assert all(f"`{name}`" in page for name in asked)
 
 
 def test_a_pair_without_rdma_says_so_to_sglang(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Other gateways beside thinkgate, in front of the same engines: what each does, and what it costs. `docs/peers.md`."""
