@@ -21,7 +21,8 @@ PROGRAMS: Final = sorted(
     path for room in ("router", "budgets", "parsers") for path in (ROOT / room).rglob("__main__.py")
 )
 CODE: Final = ("gateway", "router", "budgets", "parsers", "deploy", "benchmarks", "tests")
-NOT_OURS: Final = {"PATH"}
+NOT_OURS: Final = {"PATH", "HOME", "OPENAI_API_KEY", "OPENAI_BASE_URL", "VLLM_NIXL_SIDE_CHANNEL_PORT"}
+"""The system's, and what others' programs call their own."""
 COMMAND: Final = re.compile(
     r"(?:^|&& |\$ )[ \t]*(?:[\w./]*bin/)?thinkgate((?: [a-z]+)+)((?: (?:--?[a-z][a-z-]*|[\w./'\"$:=…-]+))*)",
     re.MULTILINE,
