@@ -45,6 +45,8 @@ class Attempts:
     _spared: list[Worker] = field(default_factory=list[Worker])
     """Tried, and not to blame."""
     _full: int = 0
+    _severed: int = 0
+    """Workers that died under it."""
 
     async def run(self, ask: Callable[[Worker], Awaitable[T]], home: Worker | None = None) -> T:
         """What `ask` gives of the first worker that can: `home`, else whom the pool picks. Raises LegFailed, or
@@ -73,6 +75,7 @@ class Attempts:
             return await ask(worker)
         except LegFailed as failed:
             self._full += failed.is_back_pressure
+            self._severed += failed.verdict.is_severed
             if failed.culprit is not None:
                 self._spared.append(worker)
                 self.failed_before.append(failed.culprit)
@@ -101,7 +104,7 @@ class Attempts:
     def _is_free(self, error: LegFailed) -> bool:
         """No engine works on what was never sent, or on what a dead worker has dropped: a worker's death is repaired
         for all who were on it. What answers with errors, or dies twice, is not asked more than the budget allows."""
-        return error.verdict.is_unreachable or (error.verdict.is_severed and len(self.tried) == 1)
+        return error.verdict.is_unreachable or (error.verdict.is_severed and self._severed == 1)
 
     @property
     def _has_no_time(self) -> bool:
