@@ -25,6 +25,8 @@ FLAT: Final = {name: " ".join(text.split()) for name, text in PAGES.items()}
 SHIPPED: Final = [path for room in ("gateway", "router", "budgets", "parsers") for path in (ROOT / room).rglob("*.py")]
 CARD: Final = (ROOT / "router" / "MODEL_CARD.md").read_text(encoding="utf-8")
 PROJECT: Final = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+HELPERS: Final = (ROOT / "deploy" / "helm" / "thinkgate" / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
+[LAG] = re.findall(r'define "thinkgate\.lag" -}}(\d+)\{', HELPERS)
 
 
 def accuracy(of: str) -> str:
@@ -41,9 +43,13 @@ def accuracy(of: str) -> str:
         ("faq", f"| `sglang` | SGLang {SGLANG} |"),
         ("faq", f"xllamacpp {re.findall('xllamacpp==([0-9.]+)', PROJECT)[0]} |"),
         ("faq", f"to its end, {PATIENCE:,} tokens past the cap at most"),
-        ("faq", f"else some milliseconds, {Router().deadline * 1000:g} at most (`router.deadline`)"),
+        ("faq", f"else some milliseconds, {Router().deadline * 1000:g} by `router.deadline`, somewhat more"),
         ("faq", f"accuracy {accuracy('other languages')} against {accuracy('English')} in English"),
         ("upgrade", f"`server.drain` ({Server().drain:g} s)"),
+        (
+            "upgrade",
+            f"serves on for {LAG} s, then drains; Kubernetes waits for those {LAG} s, `server.drain` and half a",
+        ),
         ("upgrade", f"the last {REMEMBERED:,} requests"),
         ("upgrade", f"a generation of {TOKENS} tokens"),
         ("upgrade", f"`health.slow_start` ({Health().slow_start:g} s)"),

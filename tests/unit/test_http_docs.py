@@ -10,11 +10,13 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.api.explained import RouteTold
 from gateway.app import CHAT_PATH, Thinkgate
 from gateway.configfile import parse
 from gateway.configsource import Source
 from gateway.edge.errors import MAX_RETRY_AFTER
 from gateway.edge.request_id import LONGEST
+from router import Tier
 from tests.pages import ROOT
 
 PAGE: Final = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
@@ -47,14 +49,20 @@ def texts(node: ast.AST) -> Iterator[str]:
 
 
 def constants() -> dict[str, str]:
-    """Names that stand for a text, in any module: `REQUEST_ID`, `INTERNAL`."""
+    """Names that stand for a text, in any module: `INTERNAL`, and `REQUEST_ID`, as which a `HEADER` is imported."""
     found: dict[str, str] = {}
-    for tree in TREES.values():
+    of_modules: dict[tuple[str, str], str] = {}
+    for path, tree in TREES.items():
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for node in tree.body:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
                 for target in node.targets:
                     if isinstance(target, ast.Name) and isinstance(node.value.value, str):
-                        found[target.id] = node.value.value
+                        found[target.id] = of_modules[module, target.id] = node.value.value
+    for node in (node for tree in TREES.values() for node in tree.body if isinstance(node, ast.ImportFrom)):
+        for name in node.names:
+            if name.asname is not None and (text := of_modules.get((node.module or "", name.name))) is not None:
+                found[name.asname] = text
     return found
 
 
@@ -62,8 +70,8 @@ NAMES: Final = constants()
 
 
 def headers_of(path: Path) -> Iterator[str]:
-    """Texts that this module uses as the name of a header: `x-…` anywhere, keys of what is called headers, and what
-    such a thing is asked for."""
+    """Texts that this module uses as the name of a header: `x-…` anywhere, keys of what is called headers or has an
+    `x-…` among them, and what such a thing is asked for."""
     for node in ast.walk(TREES[path]):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if re.fullmatch(r"x-[a-z-]+", node.value):
@@ -77,6 +85,8 @@ def headers_of(path: Path) -> Iterator[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(_is_headers(target) for target in targets):
                 yield from _keys(node.value)
+        elif isinstance(node, ast.Dict) and any(name.startswith("x-") for key in node.keys for name in _told(key)):
+            yield from _keys(node)
         elif isinstance(node, ast.Compare) and _is_headers(node.comparators[-1]):
             yield from _told(node.left)
         elif isinstance(node, ast.DictComp) and any(_is_headers(part) for part in ast.walk(node)):
@@ -109,7 +119,7 @@ def documented_headers() -> set[str]:
 def test_every_header_of_the_code_is_named() -> None:
     found = {name for path in TREES for name in headers_of(path)}
     assert len({name for name in found if name.startswith("x-thinkgate-")}) >= 9
-    assert found >= {"authorization", "retry-after", "traceparent", "cache-control"}
+    assert found >= {"authorization", "retry-after", "traceparent", "cache-control", "accept"}
     assert found - documented_headers() - FRAMING == set()
 
 
@@ -127,6 +137,7 @@ def test_every_header_named_is_one_of_the_code() -> None:
         ('error(headers={"deprecation": "1"})', {"deprecation"}),
         ('STREAM_HEADERS = {"link": "a"}', {"link"}),
         ('def f(request): return "te" in request.headers', {"te"}),
+        ('names = {REQUEST_ID: "a", "from": "b"}', {"from", "x-request-id"}),
         ('title = "x marks the spot"', set[str]()),
     ],
 )
@@ -172,6 +183,14 @@ def test_every_path_is_named_with_its_methods() -> None:
     for row in rows("Paths"):
         told |= {path: set(row[1].split(", ")) for path in re.findall(r"`(/[^`]*)`", row[0])}
     assert told == there
+
+
+def test_every_tier_is_named_wherever_the_header_is() -> None:
+    thinking = (ROOT / "docs" / "thinking.md").read_text(encoding="utf-8")
+    told = [line for page in (PAGE, thinking) for line in page.splitlines() if "`x-thinkgate-tier`" in line]
+    assert len(told) == 2
+    for text in (*told, RouteTold.model_fields["tier"].description or ""):
+        assert set(Tier) <= set(re.findall(r"`(\w+)`", text)), text
 
 
 def test_the_numbers_in_it_are_the_code_s() -> None:

@@ -10,6 +10,7 @@ from gateway.config import Health, Server, Timeouts
 from gateway.edge.errors import MAX_RETRY_AFTER
 from gateway.pools import retries
 from gateway.steps import MAX_MOVES
+from tests.chaos.test_fates import ARRIVAL, FLIGHTS, WORKERS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
@@ -45,3 +46,5 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert f"{MAX_RETRY_AFTER} s at most" in promises
     assert f"({Health().warm_up / 60:g} min)" in promises
     assert "drain" in Server.model_fields
+    assert f"flies {FLIGHTS} requests within two seconds over five workers" in PAGE
+    assert (ARRIVAL, WORKERS) == (2, 5)

@@ -8,7 +8,7 @@ from io import StringIO
 
 import pytest
 
-from benchmarks.peers.cost import HELD, IDLE, OPEN
+from benchmarks.peers.cost import A_REQUEST, A_TOKEN, FLAT_OUT, HELD, IDLE, OPEN
 from budgets.kv import DoesNotFit, Dtype, Gpus, capacity, find
 from deploy.engines import sizing
 from deploy.engines.recipes import DISTILL, H100, L4, WORKERS
@@ -17,10 +17,14 @@ from gateway.config import Pool as PoolConfig
 from gateway.config import Timeouts
 from gateway.confighandoff import Disaggregation
 from gateway.observe import metricsdocs
+from gateway.orders import SECOND_THOUGHT
 from tests.pages import ROOT
 
 TEXT = PAGE.read_text(encoding="utf-8")
 FLAT = " ".join(TEXT.split())
+PEERS = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+BENCH = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+FAQ = " ".join((ROOT / "docs" / "faq.md").read_text(encoding="utf-8").split())
 
 
 def test_the_tables_are_what_is_computed() -> None:
@@ -86,20 +90,50 @@ def test_series_it_names_exist() -> None:
     assert set(re.findall(r"`(thinkgate_\w+)", TEXT)) <= set(metricsdocs.families())
 
 
+def peers(row: str) -> dict[str, str]:
+    """A row of what it costs in docs/peers.md, by gateway, without what stands in brackets."""
+    section = PEERS.split("## What it costs\n")[1].split("\n## ")[0]
+    table = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line[:1] == "|"
+    ]
+    [cells] = [cells for cells in table if cells[0] == row]
+    return {name: cell.partition(" (")[0].replace(",", "") for name, cell in zip(table[0][1:], cells[1:], strict=True)}
+
+
 def test_what_the_gateway_costs_is_what_was_measured() -> None:
-    """The figures of benchmarks/README.md, rounded."""
-    bench = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-    table = bench.split("## The data path")[1].split("\n## ")[0]
+    """The figures of benchmarks/README.md, and of docs/peers.md, rounded."""
+    table = BENCH.split("## The data path")[1].split("\n## ")[0]
     paced, flat, unary = (float(row.split("|")[2].replace(",", "")) for row in table.splitlines() if "CPU µs a" in row)
-    assert f"| {paced:.0f} µs |" in TEXT
-    assert f"| {flat:.0f} µs |" in TEXT
-    assert f"16 tokens | {unary / 1000:.1f} ms |" in TEXT
-    assert 450 < 1e6 / (25 * paced) < 550, "five hundred streams of 25 tokens a second fill a core"
+    as_vllm = [float(peers(row)["thinkgate"]) for row in (A_TOKEN, FLAT_OUT, A_REQUEST)]
+    assert f"(the usual case) | {paced:.0f} µs | {as_vllm[0]:.0f} µs |" in TEXT
+    assert f"many events a read | {flat:.0f} µs | {as_vllm[1]:.0f} µs |" in TEXT
+    assert f"16 tokens | {unary / 1000:.1f} ms | {as_vllm[2] / 1000:.1f} ms |" in TEXT
+    seconds = f"{25 * as_vllm[0] / 1000:.1f} ms"
+    assert f"{25 * paced / 1000:.0f} ms of CPU a second from a plain OpenAI engine and {seconds} from a vLLM" in FLAT
+    fill = 1e6 / (25 * as_vllm[0])
+    assert f"some {fill // 10 * 10:.0f} of those fill a core" in FLAT
+    half = f"{fill / 2 // 10 * 10:.0f}"
+    assert f"{half} such streams" in FLAT
+    assert f"one for each {half} streams" in FLAT
+    assert (
+        f"costs {as_vllm[0]:.0f} µs of CPU where each comes alone, {as_vllm[1]:.0f} µs where many come together" in FAQ
+    )
+    assert f"{seconds} of CPU a second" in FAQ
+
+
+def test_the_ratios_with_vllm_s_dialect_are_those_of_the_comparison() -> None:
+    costs = [peers(row) for row in (A_TOKEN, FLAT_OUT, A_REQUEST)]
+    ratios = ", ".join(f"{float(cost['thinkgate']) / float(cost['plain']):.2f}" for cost in costs)
+    assert f"ratios {ratios}." in BENCH
+
+
+def test_how_much_more_than_its_cap_a_thought_may_take() -> None:
+    assert "a model that thinks again gets a quarter more" in FLAT
+    assert SECOND_THOUGHT == 4
 
 
 def test_what_the_gateway_weighs_is_what_was_measured() -> None:
     """The rows of docs/peers.md."""
-    peers = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
-    idle, more = (re.findall(rf"^\| {re.escape(row)} \| ([\d.]+) ", peers, re.MULTILINE)[0] for row in (IDLE, HELD))
+    idle, more = (peers(row)["thinkgate"] for row in (IDLE, HELD))
     assert f"{idle} MiB idle" in TEXT
     assert f"{float(more):.0f} MiB more with {OPEN} streams open" in FLAT
