@@ -16,7 +16,7 @@ class Band(StrEnum):
     HARD = "hard"
     EXPERT = "expert"
     UNGRADED = "ungraded"
-    """Nobody looked: the client named a model, or said how much to think."""
+    """Nobody looked: the client said how much to think, or named a model that does not think."""
 
 
 _GRADED = (Band.TRIVIAL, Band.SIMPLE, Band.MODERATE, Band.HARD, Band.EXPERT)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from budgets import native_limit
 from budgets.loops import Finding
 from gateway.bands import Band
 from gateway.observe.metrics import Metrics
@@ -144,10 +145,6 @@ MOST_KEYS = 200
 """Aliases of keys that get series of their own; all beyond them share `OTHER_KEYS`."""
 OTHER_KEYS = "(others)"
 
-SLACK = 0.02
-"""Part of a cap by which a thought may pass it, and `LEAST_SLACK` tokens at least: an event may hold several tokens."""
-LEAST_SLACK = 32
-
 KINDS = ("prompt", "cached", "reasoning", "answer", "injected", "trimmed", "wasted")
 """Of tokens, as the entry names them."""
 
@@ -248,7 +245,7 @@ class Ledger:
         cap = entry.cap
         if cap is not None and entry.choices == 1:
             own = entry.reasoning - entry.injected  # words put into the thought are not the model's
-            metrics.caps_held.labels(pool, "no" if own > cap + max(LEAST_SLACK, cap * SLACK) else "yes").inc()
+            metrics.caps_held.labels(pool, "yes" if own <= native_limit(cap) else "no").inc()
 
     def _close_gpu(self, entry: Entry) -> None:
         """What it cost is known with the next poll of its workers."""
