@@ -38,7 +38,7 @@ serve: $(VENV)/.served  ## Run the gateway with the embedded engine on 127.0.0.1
 	@$(BIN)/thinkgate serve --port $(PORT)
 
 test: $(VENV)/.developed $(NODE:%=%/node_modules)  ## Run all tests
-	@$(BIN)/pytest -q -m "not alone" -n $(JOBS) --dist loadfile
+	@$(BIN)/pytest -q -m "not alone" -n $(JOBS) --dist loadfile --no-loadscope-reorder
 	@$(BIN)/pytest -q -m alone
 
 chaos: $(VENV)/.developed  ## Fly through failing workers, round after round, and ten thousand flights for the memory: 10 minutes

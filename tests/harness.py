@@ -130,11 +130,13 @@ class Gateway:
         assert response.status_code == 200, response.text
         return Metrics(response.text)
 
-    async def wait_metric(self, name: str, labels: dict[str, str], holds: Callable[[float], bool]) -> float:
+    async def wait_metric(
+        self, name: str, labels: dict[str, str], holds: Callable[[float], bool], patience: float = PATIENCE
+    ) -> float:
         """Look at a metric until it is as it should be; a bound on patience, not a measure of speed."""
-        deadline = monotonic() + PATIENCE
+        deadline = monotonic() + patience
         while not holds(value := (await self.metrics()).value(name, **labels)):
-            assert monotonic() < deadline, f"{name}{labels} is {value} after {PATIENCE} s"
+            assert monotonic() < deadline, f"{name}{labels} is {value} after {patience} s"
             await asyncio.sleep(LOOK_AGAIN)
         return value
 
