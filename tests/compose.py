@@ -32,9 +32,11 @@ COMPOSE: Final = binary()
 
 
 def config(*files: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """What `docker-compose config` says, with no more of this shell than it needs."""
+    """What `docker-compose config` says, with no more of this shell than it needs, and nothing of a `.env`."""
     command = [
         str(COMPOSE),
+        "--env-file",
+        os.devnull,
         *(word for file in files or (FILE,) for word in ("-f", str(file))),
         "config",
         "--format",

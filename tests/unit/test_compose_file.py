@@ -50,6 +50,14 @@ def test_without_a_profile_it_says_what_to_say() -> None:
     assert "say COMPOSE_PROFILES=vllm (or sglang, llamacpp)" in told.stderr
 
 
+def test_a_file_of_settings_beside_it_changes_no_test(tmp_path: Path) -> None:
+    """README.md has everybody make a `.env` in that folder."""
+    (tmp_path / ".env").write_text("COMPOSE_PROFILES=vllm\n")
+    told = config(Path(shutil.copy(FILE, tmp_path)))
+    assert told.returncode != 0
+    assert "say COMPOSE_PROFILES" in told.stderr
+
+
 def test_a_key_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("services:\n  gateway:\n    stop_grace: 5m\n")

@@ -129,6 +129,17 @@ def test_no_rights_no_root_and_nothing_to_write_to() -> None:
     assert [volume["name"] for volume in spec["volumes"] if "emptyDir" in volume] == ["tmp"]
 
 
+@pytest.mark.parametrize("egress", [[], ALL["networkPolicy"]["egress"]], ids=["anywhere", "named"])
+def test_names_are_found_also_where_dns_is_local_to_the_node(egress: list[dict[str, Any]]) -> None:
+    dns, *others = one("NetworkPolicy", LEAST | {"networkPolicy": {"egress": egress}})["spec"]["egress"]
+    assert dns == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}, "to anywhere"
+    if egress:
+        assert others == egress
+    else:
+        (blocks,) = others
+        assert [set(told["ipBlock"]["except"]) for told in blocks["to"]] == [{"169.254.0.0/16"}, {"fe80::/10"}]
+
+
 def test_a_slow_start_is_waited_for_and_engines_kill_no_gateway() -> None:
     (container,) = pod(LEAST)["containers"]
     startup, liveness = container["startupProbe"], container["livenessProbe"]
