@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from deploy.engines.recipes import HERE, IMAGES, PORTS, WORKERS
+from deploy.engines.recipes import CACHES, HERE, IMAGES, MODELS, PORTS, WORKERS
 from deploy.grafana.boards import BOARDS
 from gateway import __version__
 from gateway.config import Config
 from gateway.configsource import Source
-from tests.compose import FILE, FOLDER, PROFILES, config, mounts, resolved, seconds, services
+from tests.compose import FILE, FOLDER, PROFILES, config, findings, mounts, resolved, seconds, services
 from tests.image import ROOT, stages
 
 IMAGE = stages()[-1]
@@ -92,11 +91,7 @@ def test_every_service_is_confined_watched_and_of_a_known_version(profile: str, 
 
 
 def test_the_linter_finds_nothing_but_what_is_meant() -> None:
-    found = shutil.which("compose-lint", path=str(Path(sys.executable).parent))
-    assert found is not None
-    command = [found, "check", "--format", "json", "--no-env", str(FILE)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    rules = Counter(finding["rule_id"] for finding in json.loads(told.stdout)["findings"])
+    rules = findings(FILE)
     writing = {one[1] for one in EVERY if one[1] in RECIPES}
     assert rules.pop("CL-0007") == len(writing)  # a root that can be written: engines compile kernels
     rules.pop("CL-0019")  # no digests: a tag can be read, and whoever deploys pins what was tried
@@ -147,6 +142,8 @@ def test_an_engine_is_its_recipe(profile: str, name: str) -> None:
     assert service["image"] == IMAGES[worker.engine]
     assert service["entrypoint"] == ["bash", "/recipe/serve.sh"]
     assert mounts(service) == {"/recipe/serve.sh": worker.script}
+    assert CACHES[worker.engine].items() <= service["environment"].items()
+    assert [told["target"] for told in service["volumes"] if told["type"] == "volume"] == [MODELS]
     (devices,) = service["deploy"]["resources"]["reservations"]["devices"]
     assert (devices["driver"], devices["capabilities"]) == ("nvidia", ["gpu"])
     assert len(devices["device_ids"]) == worker.gpus

@@ -122,6 +122,22 @@ def test_kubernetes_waits_for_the_start_and_for_the_end(worker: Worker) -> None:
     assert container["command"] == ["bash", f"/recipe/{worker.script.name}"]
 
 
+@each
+def test_what_is_fetched_and_compiled_is_kept(worker: Worker) -> None:
+    """Neither engine heeds XDG_CACHE_HOME alone: FlashInfer and Triton have variables of their own, SGLang two more."""
+    spec = stateful_sets(worker.recipe)[worker.name]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    variables = {told["name"]: told.get("value", "") for told in container["env"]}
+    own = {"vllm": "FLASHINFER_WORKSPACE_BASE", "sglang": "SGLANG_JIT_CACHE_DIR"}[worker.engine]
+    assert {"HF_HOME", "XDG_CACHE_HOME", own} <= set(recipes.CACHES[worker.engine])
+    assert recipes.CACHES[worker.engine].items() <= variables.items()
+    (kept,) = [
+        volume["name"] for volume in spec["volumes"] if "persistentVolumeClaim" in volume and volume["name"] == "models"
+    ]
+    (place,) = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == kept]
+    assert all(Path(path).is_relative_to(place) for path in recipes.CACHES[worker.engine].values())
+
+
 @each_recipe
 def test_the_kustomization_brings_the_scripts(recipe: str) -> None:
     folder = recipes.HERE / recipe
