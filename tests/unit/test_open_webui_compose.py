@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.compose import PROFILES, config, findings, services
 from tests.compose import FOLDER as STACK
+from tests.compose import PROFILES, config, findings, services
 from tests.compose import resolved as stack
 from tests.image import ROOT
 
@@ -76,6 +76,6 @@ def test_beside_the_stack_it_reaches_the_gateway_and_no_engine(profile: str, tmp
 @pytest.mark.parametrize("profile", PROFILES)
 def test_its_task_model_is_the_profiles_own(profile: str) -> None:
     pools = yaml.safe_load((STACK / "gateway" / profile / "thinkgate.yaml").read_text())["pools"]
-    assert f"{pools['standard']['model']}" in WITH_STACK
+    assert pools["standard"]["model"] in WITH_STACK
     assert profile in WITH_STACK
     assert EXPORTS["TASK_MODEL"] == "qwen3-1.7b"
