@@ -162,7 +162,10 @@ class Container(Gateway):
         place = folder / image.folder.lstrip("/")
         place.mkdir(parents=True, exist_ok=True)
         (place / "thinkgate.yaml").write_text(yaml.safe_dump(config))
-        super().__init__(None, place, env=environment(**self._said()))
+        scratch = folder / "tmp"
+        scratch.mkdir(mode=0o1777, exist_ok=True)
+        self.environment = environment(**self._said())
+        super().__init__(None, place, env=self.environment)
 
     def command(self) -> list[str]:
         program, *words = self._image.command
@@ -191,7 +194,10 @@ class Container(Gateway):
         """ENV of the image, and what Docker itself would say."""
         said = dict(word.split("=", 1) for word in shlex.split(self._image.says["ENV"]))
         said["PATH"] = said["PATH"].replace("${PATH}", "/usr/bin:/bin")
-        return {name: value.replace(VENV, str(self._venv)) for name, value in said.items()} | {"HOME": "/"}
+        return {name: value.replace(VENV, str(self._venv)) for name, value in said.items()} | {
+            "HOME": str(self._folder),
+            "TMPDIR": str(self._folder / "tmp"),
+        }
 
     def _word(self, word: str) -> str:
         if word.startswith("/"):
