@@ -163,7 +163,8 @@ class Container(Gateway):
         place.mkdir(parents=True, exist_ok=True)
         (place / "thinkgate.yaml").write_text(yaml.safe_dump(config))
         scratch = folder / "tmp"
-        scratch.mkdir(mode=0o1777, exist_ok=True)
+        scratch.mkdir(exist_ok=True)
+        scratch.chmod(0o1777)  # anybody could write there, as in the base image
         self.environment = environment(**self._said())
         super().__init__(None, place, env=self.environment)
 
