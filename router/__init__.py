@@ -3,6 +3,7 @@
 A library: synchronous, deterministic, no HTTP. `load()` gives a `Classifier`; `read_ask` gives it something to judge.
 """
 
+from router import telemetry as telemetry
 from router.ask import NOISE_TAGS, Ask, read_ask
 from router.classifier import Classifier, Glance, Models
 from router.decision import Decision, Mode, Route, Tier

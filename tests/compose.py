@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tests.image import ROOT
+from tests.linters import linter
 
 FOLDER: Final = ROOT / "deploy" / "compose"
 FILE: Final = FOLDER / "compose.yaml"
@@ -32,9 +34,11 @@ COMPOSE: Final = binary()
 
 
 def config(*files: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """What `docker-compose config` says, with no more of this shell than it needs."""
+    """What `docker-compose config` says, with no more of this shell than it needs, and nothing of a `.env`."""
     command = [
         str(COMPOSE),
+        "--env-file",
+        os.devnull,
         *(word for file in files or (FILE,) for word in ("-f", str(file))),
         "config",
         "--format",
@@ -59,6 +63,13 @@ def services(profile: str) -> dict[str, dict[str, Any]]:
 def mounts(service: dict[str, Any]) -> dict[str, Path]:
     """What of this checkout a service sees, by where it sees it."""
     return {told["target"]: Path(told["source"]) for told in service.get("volumes", ()) if told["type"] == "bind"}
+
+
+def findings(file: Path) -> Counter[str]:
+    """What compose-lint has to say of it, by rule."""
+    command = [linter("compose-lint"), "check", "--format", "json", "--no-env", str(file)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Counter(finding["rule_id"] for finding in json.loads(told.stdout)["findings"])
 
 
 def seconds(text: str) -> int:

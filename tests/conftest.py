@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import getproxies_environment
 
 import pytest
 
@@ -14,6 +16,9 @@ from tests.doubles.vllm import VllmDouble
 from tests.harness import Gateway, gateways
 
 WIRE = Path(__file__).parents[2] / "shared" / "wire"
+NO_PROXY = ",".join(filter(None, [getproxies_environment().get("no"), "127.0.0.1", "localhost"]))
+os.environ |= {"NO_PROXY": NO_PROXY, "no_proxy": NO_PROXY}
+"""All that tests start is on loopback, where a proxy of this machine's shell has no business; pip may still use it."""
 
 
 @pytest.fixture(scope="session")

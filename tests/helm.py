@@ -25,9 +25,14 @@ LEAST: dict[str, Any] = {
 """Values that say only what has to be said."""
 
 
-def rendered(values: dict[str, Any], name: str = "demo") -> list[dict[str, Any]]:
+def files_of(values: dict[str, Any], name: str = "demo") -> dict[str, str]:
+    """All that the chart makes, by the path of its template."""
     with helm_python.Chart.load(str(CHART)) as chart:
-        files: dict[str, str] = chart.render(values, name=name, namespace="llm")
+        return chart.render(values, name=name, namespace="llm")
+
+
+def rendered(values: dict[str, Any], name: str = "demo") -> list[dict[str, Any]]:
+    files = files_of(values, name)
     return [one for path, text in files.items() if path.endswith(".yaml") for one in objects(text)]
 
 

@@ -162,7 +162,11 @@ class Container(Gateway):
         place = folder / image.folder.lstrip("/")
         place.mkdir(parents=True, exist_ok=True)
         (place / "thinkgate.yaml").write_text(yaml.safe_dump(config))
-        super().__init__(None, place, env=environment(**self._said()))
+        scratch = folder / "tmp"
+        scratch.mkdir(exist_ok=True)
+        scratch.chmod(0o1777)  # anybody could write there, as in the base image
+        self.environment = environment(**self._said())
+        super().__init__(None, place, env=self.environment)
 
     def command(self) -> list[str]:
         program, *words = self._image.command
@@ -172,14 +176,18 @@ class Container(Gateway):
         return [*self._user(), found, *map(self._word, words)]
 
     def health(self) -> int:
-        """The exit code of the image's health check."""
+        """The exit code of the image's health check, where Docker has handed on a proxy that reaches nobody."""
         program, *words = self._image.health
-        asked = [word.replace(":8080/", f":{self.port}/") for word in words]
+        asked = [word.replace(" 8080,", f" {self.port},") for word in words]
+        assert asked != words
         path = self._said()["PATH"]
         found = shutil.which(program, path=path)
         assert found is not None
         told = subprocess.run(
-            [*self._user(), found, *asked], env=environment(PATH=path), capture_output=True, check=False
+            [*self._user(), found, *asked],
+            env=environment(PATH=path, http_proxy="http://127.0.0.1:9", no_proxy=""),
+            capture_output=True,
+            check=False,
         )
         return told.returncode
 
@@ -187,7 +195,10 @@ class Container(Gateway):
         """ENV of the image, and what Docker itself would say."""
         said = dict(word.split("=", 1) for word in shlex.split(self._image.says["ENV"]))
         said["PATH"] = said["PATH"].replace("${PATH}", "/usr/bin:/bin")
-        return {name: value.replace(VENV, str(self._venv)) for name, value in said.items()} | {"HOME": "/"}
+        return {name: value.replace(VENV, str(self._venv)) for name, value in said.items()} | {
+            "HOME": str(self._folder),
+            "TMPDIR": str(self._folder / "tmp"),
+        }
 
     def _word(self, word: str) -> str:
         if word.startswith("/"):

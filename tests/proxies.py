@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
@@ -27,9 +29,22 @@ http {{
 """One process, which keeps its user, so that a test may run as anybody."""
 
 
+SERVERS: Final = ("/usr/sbin", "/usr/local/sbin")
+"""Where a distribution puts servers, which is not on everybody's path."""
+
+
 def path_of(program: str) -> str | None:
     """Of the system, else what a wheel put beside this Python."""
-    return shutil.which(program) or shutil.which(program, path=str(Path(sys.executable).parent))
+    places = (os.environ.get("PATH", os.defpath), *SERVERS, str(Path(sys.executable).parent))
+    return shutil.which(program, path=os.pathsep.join(places))
+
+
+def command_of(program: str) -> str:
+    """Raises FileNotFoundError."""
+    found = path_of(program)
+    if found is None:
+        raise FileNotFoundError(program)
+    return found
 
 
 def is_installed(program: str) -> bool:
@@ -40,6 +55,14 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address that refuses connections, and that nobody else can take meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 class Proxy:
@@ -70,6 +93,7 @@ class Proxy:
                     raise AssertionError(self._log.read_text()) from None
                 sleep(LOOK_AGAIN)
             else:
+                assert self._process.poll() is None, f"somebody else has this port: {self._log.read_text()}"
                 return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,19 +109,19 @@ def nginx(folder: Path, http: str, port: int) -> Proxy:
     """`http`: what stands in the block of that name."""
     file = folder / "nginx.conf"
     file.write_text(NGINX.format(folder=folder, http=http))
-    command = ["nginx", "-p", str(folder), "-c", str(file)]
+    command = [command_of("nginx"), "-p", str(folder), "-c", str(file)]
     return Proxy(command, [*command, "-t"], folder, port)
 
 
 def envoy(folder: Path, settings: str, port: int) -> Proxy:
     file = folder / "envoy.yaml"
     file.write_text(settings)
-    command = [path_of("envoy") or "envoy", "-c", str(file), "--log-level", "error", "--use-dynamic-base-id"]
+    command = [command_of("envoy"), "-c", str(file), "--log-level", "error", "--use-dynamic-base-id"]
     return Proxy(command, [*command, "--mode", "validate"], folder, port)
 
 
 def haproxy(folder: Path, settings: str, port: int) -> Proxy:
     file = folder / "haproxy.cfg"
     file.write_text(settings)
-    command = ["haproxy", "-db", "-f", str(file)]
+    command = [command_of("haproxy"), "-db", "-f", str(file)]
     return Proxy(command, [*command, "-c"], folder, port)

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from deploy.engines.recipes import IMAGES, PORTS, WORKERS, Worker
+from deploy.engines.recipes import CACHES, IMAGES, MODELS, PORTS, WORKERS, Worker
 
 LAG = 15
 """Seconds in which gateways notice that a pod is leaving."""
@@ -86,7 +86,7 @@ def _container(worker: Worker, lag: int) -> dict[str, Any]:
     alive = "/health" if worker.engine == "vllm" else "/v1/models"
     resources = {"nvidia.com/gpu": str(worker.gpus)} | ({"rdma/hca": "1"} if worker.rdma else {})
     capabilities = {"drop": ["ALL"]} | ({"add": ["IPC_LOCK"]} if worker.rdma else {})
-    variables = {"HF_HOME": "/models", "XDG_CACHE_HOME": "/models/.cache"} | worker.environment
+    variables = CACHES[worker.engine] | worker.environment
     return {
         "name": "engine",
         "image": IMAGES[worker.engine],
@@ -104,7 +104,7 @@ def _container(worker: Worker, lag: int) -> dict[str, Any]:
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": capabilities},
         "volumeMounts": [
             {"name": "recipe", "mountPath": "/recipe", "readOnly": True},
-            {"name": "models", "mountPath": "/models"},
+            {"name": "models", "mountPath": MODELS},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - NCCL's, between the GPUs of a pod
             *([{"name": "embeddings", "mountPath": "/embeddings"}] if _shares_embeddings(worker) else []),
         ],

@@ -16,6 +16,27 @@ DISTILL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-"
 IMAGES = {"vllm": "vllm/vllm-openai:v0.32.0", "sglang": "lmsysorg/sglang:v0.5.23"}
 """The releases whose flags the scripts were checked against."""
 PORTS = {"vllm": 8000, "sglang": 30_000}
+MODELS = "/models"
+"""Where manifests and compose.yaml mount what is kept: weights, and what the engines compile."""
+_KERNELS = f"{MODELS}/.cache"
+CACHES = {
+    "vllm": {
+        "HF_HOME": MODELS,
+        "XDG_CACHE_HOME": _KERNELS,
+        "TRITON_CACHE_DIR": f"{_KERNELS}/triton",
+        "FLASHINFER_WORKSPACE_BASE": MODELS,  # FlashInfer adds `.cache/flashinfer`
+    },
+    "sglang": {
+        "HF_HOME": MODELS,
+        "XDG_CACHE_HOME": _KERNELS,
+        "SGLANG_CACHE_DIR": f"{_KERNELS}/sglang",
+        "SGLANG_JIT_CACHE_DIR": f"{_KERNELS}/sglang/jit",
+    },
+}
+"""What brings weights and kernels there, by engine. vLLM puts its own, Inductor's and DeepGEMM's below XDG_CACHE_HOME
+(`vllm/envs.py`, 0.32); SGLang asks for none of that, and puts Triton's, Inductor's, FlashInfer's and DeepGEMM's below
+SGLANG_CACHE_DIR (`third_party_cache_defaults` in `sglang/srt/environ.py`, 0.5.23), but not what it compiles itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 So Helm refuses what the gateway would refuse, before anything starts, and names the key. No key of thinkgate.yaml is
 described here: they come from the models. What is added is only what the chart knows better: the socket is its own,
-others can reach it, and it has no engine inside.
+others can reach it, and a pool has workers, unless its engine is in the image (if that was built with `embedded`).
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def render() -> str:
         {"required": ["discover"]},
         {"required": ["engine"], "properties": {"engine": {"const": "embedded"}}},
     ]
+    is_open = {"allow_open": {"not": {"const": False}}}
     config["anyOf"] = [
         {"required": ["keys"], "properties": {"keys": {"minItems": 1}}},
-        {"required": ["server"], "properties": {"server": {"required": ["allow_open"]}}},
+        {"required": ["server"], "properties": {"server": {"required": ["allow_open"], "properties": is_open}}},
     ]
     schema["properties"]["config"] = config
     schema["$defs"] |= definitions

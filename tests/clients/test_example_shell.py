@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.linters import linter
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "examples" / "clients" / "curl" / "think.sh"
 TOOLS = ["sh", "sed", "tr", "awk", "cat"]
@@ -73,6 +74,6 @@ def test_no_budget_is_sent_where_none_was_given(tmp_path: Path, jq: bool) -> Non
 
 
 def test_shellcheck_has_nothing_to_say() -> None:
-    command = [str(Path(sys.executable).parent / "shellcheck"), str(SCRIPT)]
+    command = [linter("shellcheck"), str(SCRIPT)]
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stdout) == (0, "")

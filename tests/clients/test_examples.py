@@ -84,6 +84,7 @@ async def started(served: Gateway, command: str, question: str, **env: str) -> A
             "OPENAI_API_KEY": KEY,
             "QUESTION": question,
             "PYTHONUNBUFFERED": "",  # what is live is the example's own doing
+            "NODE_NO_WARNINGS": "1",  # of Node itself, of which some release always has one; nothing else is on stderr
             **env,
         },
         start_new_session=True,
@@ -133,6 +134,7 @@ def answered(served: Gateway) -> dict[str, tuple[int, str, str]]:
 
 
 @pytest.mark.embedded
+@pytest.mark.timeout((len(COMMANDS) + 1) // 2 * PATIENCE + 60)  # `answered` is made by the first that asks for it
 @pytest.mark.skipif(not EMBEDDED, reason="xllamacpp is not installed")
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_real_model_thinks_within_its_budget_and_answers(

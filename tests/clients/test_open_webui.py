@@ -17,6 +17,7 @@ import httpx
 import pytest
 import yaml
 
+from gateway import configfile
 from tests.clients.conftest import KEY
 from tests.doubles.llamaserver import LlamaDouble
 from tests.doubles.script import ask, expected_answer, thought
@@ -159,6 +160,17 @@ def test_the_compose_file_is_what_the_page_says() -> None:
     version = SERVICE["image"].rpartition(":")[2]
     assert f"version {version};" in README
     assert f"Open WebUI {version}" in (__doc__ or "")
+
+
+def test_the_configuration_on_the_page_is_a_right_one() -> None:
+    (snippet,) = re.findall(r"```yaml\n(# thinkgate.yaml.*?)```", README, re.DOTALL)
+    pools = yaml.safe_dump({"pools": {"one": {"model": "m", "engine": "vllm", "workers": ["http://engine:8000"]}}})
+    digest = f"sha256:{sha256(KEY.encode()).hexdigest()}"
+    read = configfile.parse(snippet + pools, name="thinkgate.yaml", base=FOLDER, env={"OPEN_WEBUI_KEY_HASH": digest})
+    assert [(key.alias, key.hash) for key in read.keys] == [("open-webui", digest)]
+    assert not read.server.is_loopback
+    with pytest.raises(configfile.ConfigError):
+        configfile.parse(snippet + pools, name="thinkgate.yaml", base=FOLDER, env={})
 
 
 def test_its_task_model_is_the_one_that_does_not_think() -> None:

@@ -27,9 +27,10 @@ from packaging.utils import canonicalize_name
 from gateway import __version__
 from tests.doubles.llamaserver import LlamaDouble
 from tests.doubles.server import Host
-from tests.image import ROOT, Container, build, environment, packages_here, stages
+from tests.image import BUILD_PATIENCE, ROOT, Container, build, environment, packages_here, stages
 
 IS_WHOLE: Final = os.environ.get("THINKGATE_IMAGE") == "whole"
+pytestmark = [pytest.mark.timeout(2 * BUILD_PATIENCE)] if IS_WHOLE else []
 BUILDER, IMAGE = stages()
 PINS: Final = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split())
 CONFIG: Final = ROOT / "deploy" / "compose" / "gateway" / "llamacpp" / "thinkgate.yaml"
@@ -109,17 +110,22 @@ def test_what_builds_is_pinned_too() -> None:
 
 
 def state_of(folder: Path) -> dict[str, tuple[int, int]]:
-    """All files, with what changes when they are written."""
-    return {
-        str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    """All files and folders, with what changes when they are written; a file that comes and goes changes its folder."""
+    return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in (folder, *folder.rglob("*"))}
 
 
-def test_its_command_serves_is_healthy_writes_nothing_and_ends_when_told(
-    built: tuple[Path, Path], host: Host, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("variable", ["HOME", "TMPDIR"])
+def test_what_it_would_write_would_be_seen(built: tuple[Path, Path], variable: str) -> None:
+    folder, venv = built
+    container = Container(folder, venv, IMAGE, {})
+    before = state_of(folder)
+    scratch = Path(container.environment[variable]) / "scratch"
+    scratch.touch()
+    scratch.unlink()
+    assert state_of(folder) != before
+
+
+def test_its_command_serves_is_healthy_writes_nothing_and_ends_when_told(built: tuple[Path, Path], host: Host) -> None:
     folder, venv = built
     double = host.add(LlamaDouble("qwen3-1.7b", opens=False))
     config: dict[str, Any] = yaml.safe_load(CONFIG.read_text())

@@ -22,7 +22,7 @@ from tests.doubles.exchange import End
 from tests.doubles.sglang import SglangDouble
 from tests.doubles.vllm import VllmDouble
 from tests.harness import PATIENCE, Gateway, config, pool
-from tests.proxies import Proxy, free_port, is_installed, nginx
+from tests.proxies import Proxy, free_port, is_installed, nginx, nobody
 from tests.service.talk import Listener, assert_complete, assert_error, chat, post, socket_to, stream
 
 pytestmark = pytest.mark.skipif(not is_installed("nginx"), reason="nginx is not installed (Debian package nginx-light)")
@@ -39,11 +39,11 @@ HOPS: Final = {"connection", "date", "server", "transfer-encoding"}
 
 def shipped(port: int, *gateways: str, changes: dict[str, str] | None = None) -> str:
     """The file, for loopback. Of all that is changed there must be exactly one."""
-    servers = "\n    ".join(f"server {url.removeprefix('http://')};" for url in gateways)
+    servers = "\n    ".join(f"server {url.removeprefix('http://')} max_fails=3;" for url in gateways)
     changed = SHIPPED
     for old, new in {
-        "listen 80;": f"listen 127.0.0.1:{port};",
-        "server 127.0.0.1:8080;": servers,
+        "listen 80 default_server;": f"listen 127.0.0.1:{port} default_server;",
+        "server 127.0.0.1:8080 max_fails=3;": servers,
         **(changes or {}),
     }.items():
         assert changed.count(old) == 1, old
@@ -317,19 +317,38 @@ class TestWhatStaysInside:
 class TestNginxOwnErrors:
     async def test_of_a_gateway_that_is_gone(self, tmp_path: Path) -> None:
         port = free_port()
-        with nginx(tmp_path, shipped(port, f"http://127.0.0.1:{free_port()}"), port) as alone:
+        with nobody() as gone, nginx(tmp_path, shipped(port, gone), port) as alone:
             answer = await post(alone.url, chat("v-model", "nobody"), headers={"x-request-id": "mine"})
         assert_error(answer, 502, "server_error", "gateway_unreachable")
+        assert answer.json()["error"]["message"] == "No gateway can be reached."
         assert (answer.headers["retry-after"], answer.headers["x-request-id"]) == ("2", "mine")
         assert "x-should-retry" not in answer.headers
+
+    @pytest.mark.parametrize("first", ["", "refused"], ids=["alone", "after one that is gone"])
+    async def test_of_a_gateway_that_dies_of_it(self, tmp_path: Path, first: str) -> None:
+        """No SDK sends again what a gateway has got, though the first that was tried may have refused."""
+        port = free_port()
+        async with breaking() as (dying, got):
+            with nobody() as gone:
+                gateways = [gone, dying] if first else [dying]
+                # In their order, and not the one that has least to do.
+                http = shipped(port, *gateways, changes={"    least_conn;": "    #"})
+                with nginx(tmp_path, http, port) as proxy:
+                    answer = await post(proxy.url, chat("v-model", "lost"), headers={"x-request-id": "mine"})
+        assert_error(answer, 502, "server_error", "gateway_unreachable")
+        assert answer.json()["error"]["message"] == "The connection to the gateway was lost."
+        assert (answer.headers["x-should-retry"], answer.headers["x-request-id"]) == ("false", "mine")
+        assert "retry-after" not in answer.headers
+        assert len(got) == 1
 
     async def test_of_a_gateway_that_says_nothing_for_too_long(
         self, behind: Gateway, vllm: VllmDouble, tmp_path: Path
     ) -> None:
-        """The engine is let go, and no SDK begins the same again."""
+        """The engine is let go, and no SDK begins the same again, though the first that was tried refused."""
         port = free_port()
-        http = shipped(port, behind.url, changes={"proxy_read_timeout 3660s;": "proxy_read_timeout 300ms;"})
-        with nginx(tmp_path, http, port) as hasty:
+        # Long enough for a slow machine to bring the request to the engine.
+        hurried = {"proxy_read_timeout 3660s;": "proxy_read_timeout 3s;", "    least_conn;": "    #"}
+        with nobody() as gone, nginx(tmp_path, shipped(port, gone, behind.url, changes=hurried), port) as hasty:
             answer = await post(hasty.url, chat("v-model", "endless", stream=False, stall_after=3))
         assert_error(answer, 504, "server_error", "gateway_timeout")
         assert answer.headers["x-should-retry"] == "false"
@@ -339,7 +358,7 @@ class TestNginxOwnErrors:
 class TestSeveralGateways:
     async def test_one_that_is_gone_costs_nothing(self, behind: Gateway, tmp_path: Path) -> None:
         port = free_port()
-        with nginx(tmp_path, shipped(port, f"http://127.0.0.1:{free_port()}", behind.url), port) as both:
+        with nobody() as gone, nginx(tmp_path, shipped(port, gone, behind.url), port) as both:
             for n in range(3):
                 assert_complete(await stream(both.url, chat("v-model", f"other-{n}")), f"other-{n}")
 
@@ -350,6 +369,41 @@ class TestSeveralGateways:
                 answer = await post(both.url, chat("v-model", "once"))
         assert_error(answer, 502, "server_error", "gateway_unreachable")
         assert len(got_one) + len(got_other) == 1
+
+    async def test_one_lost_request_does_not_send_all_others_elsewhere(self, behind: Gateway, tmp_path: Path) -> None:
+        """A gateway is left out after three within ten seconds, and not after the first."""
+        port = free_port()
+        async with breaking() as (dying, got):
+            with nginx(tmp_path, shipped(port, dying, behind.url), port) as both:
+                codes = [(await post(both.url, b"{}")).status_code for _ in range(10)]
+        assert codes.count(502) == len(got) == 3
+
+
+DEBIAN: Final = "server {{ listen {at} default_server; root {folder}; server_name _; location / {{ return 418; }} }}\n"
+IMAGE: Final = "server {{ listen {at}; server_name localhost; location / {{ return 418; }} }}\n"
+"""What the sites that nginx comes with say of who is served (nginx-light 1.22 of Debian, the image nginx:1.29)."""
+
+
+class TestStockSites:
+    @pytest.mark.parametrize("is_first", [True, False], ids=["before", "behind"])
+    def test_beside_debians_it_is_refused(self, tmp_path: Path, is_first: bool) -> None:
+        """Instead of standing there without effect."""
+        port = free_port()
+        stock = DEBIAN.format(at=f"127.0.0.1:{port}", folder=tmp_path)
+        files = [stock, shipped(port, "http://127.0.0.1:8080")]
+        with pytest.raises(AssertionError, match="duplicate default server"):
+            nginx(tmp_path, "\n".join(files if is_first else files[::-1]), port).check()
+
+    @pytest.mark.parametrize("is_first", [True, False], ids=["before", "behind"])
+    async def test_beside_the_images_it_answers_by_any_name_but_localhost(self, tmp_path: Path, is_first: bool) -> None:
+        port = free_port()
+        with nobody() as gone:
+            files = [IMAGE.format(at=f"127.0.0.1:{port}"), shipped(port, gone)]
+            with nginx(tmp_path, "\n".join(files if is_first else files[::-1]), port) as proxy:
+                async with httpx.AsyncClient(base_url=proxy.url) as client:
+                    ours = await client.get("/v1/models", headers={"host": "llm.example.com"})
+                    theirs = await client.get("/v1/models", headers={"host": "localhost"})
+        assert (ours.status_code, theirs.status_code) == (502, 418)
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ PROGRAMS: Final = sorted(
 CODE: Final = ("gateway", "router", "budgets", "parsers", "deploy", "benchmarks", "tests")
 NOT_OURS: Final = {"PATH", "HOME", "OPENAI_API_KEY", "OPENAI_BASE_URL", "VLLM_NIXL_SIDE_CHANNEL_PORT"}
 """The system's, and what others' programs call their own."""
+READING: Final = {"os.environ.get", "os.environ.setdefault", "os.getenv"}
 COMMAND: Final = re.compile(
     r"(?:^|&& |\$ )[ \t]*(?:[\w./]*bin/)?thinkgate((?: [a-z]+)+)((?: (?:--?[a-z][a-z-]*|[\w./'\"$:=…-]+))*)",
     re.MULTILINE,
@@ -95,7 +96,7 @@ def variables_read(path: Path) -> Iterator[str]:
             constants[target.id] = str(value.value)
     for node in ast.walk(tree):
         asked: ast.expr | None = None
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in {"os.environ.get", "os.getenv"}:
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in READING:
             asked = node.args[0]
         elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ":
             asked = node.slice
@@ -110,6 +111,7 @@ def variables_read(path: Path) -> Iterator[str]:
 def test_every_variable_that_is_read_is_named() -> None:
     files = (path for room in CODE for path in (ROOT / room).rglob("*.py") if "node_modules" not in path.parts)
     read = {name for path in files for name in variables_read(path)}
+    read |= set(re.findall(r"\$\{(THINKGATE_\w+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8")))
     assert {row[0].strip("`") for row in rows("Environment")} == read - NOT_OURS
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
-from deploy.engines.recipes import HERE, IMAGES, PORTS, WORKERS
+from deploy.engines.recipes import CACHES, HERE, IMAGES, MODELS, PORTS, WORKERS
 from deploy.grafana.boards import BOARDS
 from gateway import __version__
 from gateway.config import Config
 from gateway.configsource import Source
-from tests.compose import FILE, FOLDER, PROFILES, config, mounts, resolved, seconds, services
+from tests.compose import FILE, FOLDER, PROFILES, config, findings, mounts, resolved, seconds, services
 from tests.image import ROOT, stages
 
 IMAGE = stages()[-1]
@@ -48,6 +51,14 @@ def test_without_a_profile_it_says_what_to_say() -> None:
     told = config()
     assert told.returncode != 0
     assert "say COMPOSE_PROFILES=vllm (or sglang, llamacpp)" in told.stderr
+
+
+def test_a_file_of_settings_beside_it_changes_no_test(tmp_path: Path) -> None:
+    """README.md has everybody make a `.env` in that folder."""
+    (tmp_path / ".env").write_text("COMPOSE_PROFILES=vllm\n")
+    told = config(Path(shutil.copy(FILE, tmp_path)))
+    assert told.returncode != 0
+    assert "say COMPOSE_PROFILES" in told.stderr
 
 
 def test_a_key_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -84,11 +95,7 @@ def test_every_service_is_confined_watched_and_of_a_known_version(profile: str, 
 
 
 def test_the_linter_finds_nothing_but_what_is_meant() -> None:
-    found = shutil.which("compose-lint", path=str(Path(sys.executable).parent))
-    assert found is not None
-    command = [found, "check", "--format", "json", "--no-env", str(FILE)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    rules = Counter(finding["rule_id"] for finding in json.loads(told.stdout)["findings"])
+    rules = findings(FILE)
     writing = {one[1] for one in EVERY if one[1] in RECIPES}
     assert rules.pop("CL-0007") == len(writing)  # a root that can be written: engines compile kernels
     rules.pop("CL-0019")  # no digests: a tag can be read, and whoever deploys pins what was tried
@@ -123,7 +130,7 @@ def test_its_pools_are_the_engines_of_the_profile_and_nobody_else_reaches_those(
             assert host is not None
             reached.add(host)
             health = " ".join(told[host]["healthcheck"]["test"])
-            assert f"127.0.0.1:{port}/" in health, f"{host} is asked elsewhere than it is watched"
+            assert re.search(rf"127\.0\.0\.1(:|', ){port}\b", health), f"{host} is asked elsewhere than it is watched"
     engines = {name for name, service in told.items() if service.get("profiles")}
     assert reached == engines
     for name, service in told.items():
@@ -133,16 +140,51 @@ def test_its_pools_are_the_engines_of_the_profile_and_nobody_else_reaches_those(
         assert name not in engines or "ports" not in service
 
 
+def health_of(check: list[str], port: int, path: str) -> dict[int, int]:
+    """The exit code of a check in Python for each status that an engine may answer, behind a proxy that is nobody."""
+    codes: dict[int, int] = {}
+    for status in (200, 503):
+
+        class Engine(BaseHTTPRequestHandler):
+            said = status
+
+            def do_GET(self) -> None:
+                self.send_response(self.said if self.path == path else 404)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nothing."""
+
+        with HTTPServer(("127.0.0.1", 0), Engine) as server:
+            Thread(target=server.handle_request, daemon=True).start()
+            command = [sys.executable, *(word.replace(f" {port},", f" {server.server_port},") for word in check[1:])]
+            env = {"http_proxy": "http://127.0.0.1:9"}
+            codes[status] = subprocess.run(command, env=env, capture_output=True, timeout=60, check=False).returncode
+    return codes
+
+
+def test_no_check_goes_through_a_proxy() -> None:
+    """Docker hands on its client's. Go, and so promtool, asks none for loopback."""
+    without = {"python3": "HTTPConnection", "wget": "-Y off", "curl": "--noproxy *", "promtool": ""}
+    for profile, name in EVERY:
+        if "healthcheck" in services(profile)[name]:
+            _, program, *words = services(profile)[name]["healthcheck"]["test"]
+            assert without[program] in " ".join(words), name
+
+
 @each_recipe
 def test_an_engine_is_its_recipe(profile: str, name: str) -> None:
     worker, service = RECIPES[name], services(profile)[name]
     assert service["image"] == IMAGES[worker.engine]
     assert service["entrypoint"] == ["bash", "/recipe/serve.sh"]
     assert mounts(service) == {"/recipe/serve.sh": worker.script}
+    assert CACHES[worker.engine].items() <= service["environment"].items()
+    assert [told["target"] for told in service["volumes"] if told["type"] == "volume"] == [MODELS]
     (devices,) = service["deploy"]["resources"]["reservations"]["devices"]
     assert (devices["driver"], devices["capabilities"]) == ("nvidia", ["gpu"])
     assert len(devices["device_ids"]) == worker.gpus
-    assert f":{PORTS[worker.engine]}/v1/models" in " ".join(service["healthcheck"]["test"])
+    _, *check = service["healthcheck"]["test"]
+    assert health_of(check, PORTS[worker.engine], "/v1/models") == {200: 0, 503: 1}
     assert seconds(service["healthcheck"]["start_period"]) >= max(worker.start, 20 * 60)
     assert seconds(service["stop_grace_period"]) >= worker.drain + 30
     pools = yaml.safe_load((HERE / worker.recipe / "pool.yaml").read_text())["pools"]

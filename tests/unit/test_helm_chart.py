@@ -16,7 +16,7 @@ from deploy.grafana.boards import BOARDS
 from gateway import configfile
 from gateway.config import Config, Server
 from gateway.observe.metrics import Metrics
-from tests.helm import CHART, HASH, LEAST, ROOT, helm_python, one, rendered
+from tests.helm import CHART, HASH, LEAST, ROOT, files_of, helm_python, one, rendered
 
 ALL = LEAST | {
     "serviceMonitor": {"enabled": True, "labels": {"release": "kube-prometheus"}},
@@ -129,6 +129,17 @@ def test_no_rights_no_root_and_nothing_to_write_to() -> None:
     assert [volume["name"] for volume in spec["volumes"] if "emptyDir" in volume] == ["tmp"]
 
 
+@pytest.mark.parametrize("egress", [[], ALL["networkPolicy"]["egress"]], ids=["anywhere", "named"])
+def test_names_are_found_also_where_dns_is_local_to_the_node(egress: list[dict[str, Any]]) -> None:
+    dns, *others = one("NetworkPolicy", LEAST | {"networkPolicy": {"egress": egress}})["spec"]["egress"]
+    assert dns == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}, "to anywhere"
+    if egress:
+        assert others == egress
+    else:
+        (blocks,) = others
+        assert [set(told["ipBlock"]["except"]) for told in blocks["to"]] == [{"169.254.0.0/16"}, {"fe80::/10"}]
+
+
 def test_a_slow_start_is_waited_for_and_engines_kill_no_gateway() -> None:
     (container,) = pod(LEAST)["containers"]
     startup, liveness = container["startupProbe"], container["livenessProbe"]
@@ -225,3 +236,17 @@ def test_selectors_find_the_pods_and_nobody_elses() -> None:
 
 def test_a_release_that_is_called_thinkgate_is_not_called_so_twice() -> None:
     assert one("Service", LEAST, "thinkgate")["metadata"]["name"] == "thinkgate"
+
+
+@pytest.mark.parametrize("port", [80, 8443])
+def test_what_is_said_after_an_install_is_so(port: int) -> None:
+    values = LEAST | {"service": {"port": port}, "config": LEAST["config"] | {"server": {"drain": 900}}}
+    said = files_of(values)["thinkgate/templates/NOTES.txt"]
+    service, (listens,) = one("Service", values), one("Service", values)["spec"]["ports"]
+    name = service["metadata"]["name"]
+    assert listens["port"] == port
+    assert f"thinkgate serves http://{name}.llm:{port}/v1 once" in said
+    assert f"kubectl -n llm get endpoints {name}\n" in said
+    assert f"kubectl -n llm port-forward svc/{name} 8080:{port}\n" in said
+    assert "A pod that leaves has 900 s to end" in said
+    assert "{{" not in said

@@ -75,6 +75,10 @@ def test_a_pool_without_workers_and_a_gateway_without_keys() -> None:
     without = deepcopy(LEAST)
     del without["config"]["keys"]
     assert "/config': missing property 'keys'" in refusal(without)
+    without["config"]["server"] = {"allow_open": False}
+    assert "/config': missing property 'keys'" in refusal(without)
+    without["config"]["server"] = {"allow_open": True}
+    assert rendered(without)
     del without["config"]["pools"]
     assert "/config': missing property 'pools'" in refusal(without)
 

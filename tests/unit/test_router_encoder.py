@@ -1,6 +1,9 @@
 """Loading and encoding with the real files: what is verified, what is remembered, what is said when one is missing."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +33,16 @@ def assets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def replace_file(path: Path, content: bytes) -> None:
     path.unlink()
     path.write_bytes(content)
+
+
+@pytest.mark.parametrize("first", ["router", "router.encoder"])
+def test_its_runtime_keeps_nothing_about_this_machine(tmp_path: Path, first: str) -> None:
+    """ONNX Runtime would make an identifier below HOME on import, for what it sends; it spares machines that say CI."""
+    env = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = f"import {first}, os; print(os.environ['ORT_DISABLE_TELEMETRY'])"
+    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert told.stdout == "1\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_encodings_are_two_unit_vectors(encoder: OnnxEncoder) -> None:
