@@ -102,7 +102,8 @@ async def test_every_flight_ends_once_and_whole(served: Gateway, fleet: list[Dou
     assert len(stayed) >= FLIGHTS * 0.95
     assert [one.words for one in stayed if one.ends != 1] == []
     assert len(met) >= CARRIED
-    promised = [one for one in stayed if met[one.key] + (one.fate in IN_STREAM) <= MAX_MOVES]
+    # Two losses are repaired, whether a worker refused it, broke under it or was killed; a third is one too many.
+    promised = [one for one in stayed if met[one.key] + (one.fate in IN_STREAM or one.fate in AT_THE_DOOR) <= MAX_MOVES]
     assert len(promised) >= FLIGHTS * 0.6, "on a slow machine many more are on both workers that are killed"
     _assert_whole([one for one in promised if one.key in met], 0.99)
     _assert_whole([one for one in promised if one.fate not in AT_THE_DOOR], 0.99)
