@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -12,12 +13,14 @@ from typing import Any, ClassVar, Final
 from tests.doubles.checks import check_headers
 from tests.doubles.exchange import End, Exchange
 from tests.doubles.http1 import Head
+from tests.doubles.ports import ports
 from tests.doubles.script import Script
 from tests.doubles.server import PATIENCE, Connection, Host, Wire
 
 Handler = Callable[[Exchange, Wire], Awaitable[None]]
 OPEN_PATHS: Final = frozenset({"/health", "/metrics", "/ping"})
 MAX_POLLS: Final = 50
+PORTS: Final = ports()
 
 
 class Refused(Exception):
@@ -177,12 +180,20 @@ class Double:
     # The server's side
 
     async def listen(self) -> None:
-        loop = asyncio.get_running_loop()
         self._is_down = False
-        self._server = await loop.create_server(
-            lambda: Connection(self, next(self._numbers)), "127.0.0.1", self.port, backlog=1024
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
+        while self._server is None:
+            port = self.port or next(PORTS)
+            try:
+                self._server = await self._listen(port)
+            except OSError as error:
+                if self.port or error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                self.port = port
+
+    async def _listen(self, port: int) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(lambda: Connection(self, next(self._numbers)), "127.0.0.1", port, backlog=1024)
 
     async def close(self) -> None:
         await self._down()
