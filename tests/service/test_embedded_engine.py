@@ -33,6 +33,8 @@ APPLES = [
     }
 ]
 OFF = {"enable_thinking": False}
+ONE_REQUEST = httpx.Limits(max_keepalive_connections=0)
+"""A connection: llama-server closes an idle one after seconds, maybe just when the next request is on its way."""
 CLOSING = "\n\nI have thought enough and will answer now.\n"
 
 
@@ -52,7 +54,9 @@ async def engine() -> AsyncIterator[EmbeddedEngine]:
 
 @pytest.fixture
 async def client(engine: EmbeddedEngine) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=await engine.ready(), timeout=60, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=await engine.ready(), timeout=60, trust_env=False, limits=ONE_REQUEST
+    ) as client:
         yield client
 
 
@@ -171,7 +175,7 @@ async def test_restarts_on_the_same_port_after_a_kill():
         assert await engine.ready() == url
         assert engine.restarts == 1
         assert child_of(os.getpid()) != pid
-        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False, limits=ONE_REQUEST) as client:
             _, content, _ = await deltas(client, messages=FRANCE, chat_template_kwargs=OFF, max_tokens=40)
     finally:
         await engine.aclose()
@@ -212,7 +216,9 @@ async def test_own_gguf_with_its_own_template():
     engine = EmbeddedEngine(Embedded(gguf=str(installed_weights()), context=512), progress=messages.append)
     await engine.start()
     try:
-        async with httpx.AsyncClient(base_url=await engine.ready(), timeout=60, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=await engine.ready(), timeout=60, trust_env=False, limits=ONE_REQUEST
+        ) as client:
             prompt = await rendered(client, messages=FRANCE)
     finally:
         await engine.aclose()

@@ -21,7 +21,8 @@ PROGRAMS: Final = sorted(
     path for room in ("router", "budgets", "parsers") for path in (ROOT / room).rglob("__main__.py")
 )
 CODE: Final = ("gateway", "router", "budgets", "parsers", "deploy", "benchmarks", "tests")
-NOT_OURS: Final = {"PATH", "HOME", "OPENAI_API_KEY", "OPENAI_BASE_URL", "VLLM_NIXL_SIDE_CHANNEL_PORT"}
+NOT_OURS: Final = {"PATH", "HOME", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PYTEST_XDIST_WORKER",
+                   "VLLM_NIXL_SIDE_CHANNEL_PORT"}  # fmt: skip
 """The system's, and what others' programs call their own."""
 READING: Final = {"os.environ.get", "os.environ.setdefault", "os.getenv"}
 COMMAND: Final = re.compile(
