@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,25 @@ from gateway import config
 from gateway.cli import app
 from gateway.observe.metrics import Metrics
 from gateway.routing import Routing
-from router import Ask, Tier
+from router import Ask, Tier, loading
+from router.encoder import OnnxEncoder, TextIds
 from router.loading import ASSETS, read_head
 
 GUARD = ASSETS / "guard.jsonl"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_encoder() -> Iterator[None]:
+    """The same few prompts are read by every command with the same weights: each is encoded once for all of them."""
+    made: dict[str, OnnxEncoder] = {}
+
+    def remembered(model: Path, ids: TextIds) -> OnnxEncoder:
+        weights = sha256(model.read_bytes()).hexdigest()
+        return made.setdefault(weights, made.get(weights) or OnnxEncoder(model, ids))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "OnnxEncoder", remembered)
+        yield
 
 
 def run(*arguments: object) -> Result:
