@@ -61,7 +61,7 @@ class Meter:
 
 
 def native_limit(cap: int) -> int:
-    """Tokens of thought from which an engine that was told `cap` has overrun it: until there a cap counts as held, as
+    """Tokens of thought from which an engine that was told `cap` has overrun it: below that a cap counts as held, as
     one event may hold several tokens."""
     return cap + max(NATIVE_SLACK, cap // 20)
 

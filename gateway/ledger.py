@@ -245,7 +245,7 @@ class Ledger:
         cap = entry.cap
         if cap is not None and entry.choices == 1:
             own = entry.reasoning - entry.injected  # words put into the thought are not the model's
-            metrics.caps_held.labels(pool, "yes" if own <= native_limit(cap) else "no").inc()
+            metrics.caps_held.labels(pool, "yes" if own < native_limit(cap) else "no").inc()
 
     def _close_gpu(self, entry: Entry) -> None:
         """What it cost is known with the next poll of its workers."""

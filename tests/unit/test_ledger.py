@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from budgets import native_limit
 from gateway.bands import Band, band_of
 from gateway.ledger import ANSWERS, EndedBy, Entry, Ledger, Outcome
 from gateway.observe.metrics import Metrics
@@ -100,7 +101,15 @@ def test_success_is_an_answer_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reasoning", "injected", "held"), [(100, 0, "yes"), (140, 10, "yes"), (140, 0, "no"), (300, 200, "yes")]
+    ("reasoning", "injected", "held"),
+    [
+        (100, 0, "yes"),
+        (140, 10, "yes"),
+        (140, 0, "no"),
+        (300, 200, "yes"),
+        (native_limit(100) - 1, 0, "yes"),
+        (native_limit(100), 0, "no"),  # there a worker that was told the cap has overrun it
+    ],
 )
 def test_a_thought_keeps_to_its_cap_or_does_not(reasoning: int, injected: int, held: str) -> None:
     books = Books()
