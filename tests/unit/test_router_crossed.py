@@ -1,9 +1,13 @@
 """The generator of crossed prompts: seeded, of both labels, in many languages, with whole templates held out."""
 
 from collections import Counter
+from pathlib import Path
 
-from router.training.crossed import generate, pairs, read_templates
+import pytest
+
+from router.training.crossed import generate, pairs, problems, read_templates
 from router.training.crossed.generate import is_held
+from router.training.crossed.steps import graded
 
 TEMPLATES = read_templates()
 
@@ -54,8 +58,15 @@ def test_groups_are_even_in_each_language_and_held_out_whole() -> None:
         len(group.asks) for language in TEMPLATES.values() for group in language.groups if group.is_held
     )
     assert {len(one.history) for one in fitted} == {0, 1}
-    left_open = ("{n}", "{m}", "{k}", "{b}", "{h}", "{name}", "{city}", "{lang}", "{pct}", "{odd}", " >> ")
+    left_open = ("{n}", "{m}", "{k}", "{b}", "{h}", "{name}", "{city}", "{lang}", "{pct}", "{odd}")
     assert not any(mark in one.text for one in (*fitted, *held) for mark in left_open)
+
+
+def test_a_share_of_the_groups_is_drawn_anew_for_each_seed() -> None:
+    whole, some, others = pairs(TEMPLATES, 4), pairs(TEMPLATES, 4, share=0.5), pairs(TEMPLATES, 5, share=0.5)
+    assert 0.4 < len(some) / len(whole) < 0.6
+    assert len({one.text for one in some} & {one.text for one in others}) < 0.7 * len(some)
+    assert len(pairs(TEMPLATES, 4, held=True, share=0.5)) == len(pairs(TEMPLATES, 4, held=True))
 
 
 def test_a_group_asks_both_labels_of_one_content() -> None:
@@ -66,10 +77,35 @@ def test_a_group_asks_both_labels_of_one_content() -> None:
 
 
 def test_length_does_not_tell_the_label_of_a_group_either() -> None:
-    made = [one for seed in range(3) for one in pairs(TEMPLATES, seed)]
+    made = pairs(TEMPLATES, 2)
     best = max(
         max(share, 1 - share)
         for cut in range(5, 400, 10)
         for share in [sum((len(one.text) > cut) == (one.label == 1) for one in made) / len(made)]
     )
     assert best < 0.62
+
+
+def test_problems_have_counted_steps_and_are_held_out_by_text() -> None:
+    fitted, held = problems(3), problems(3, held=True)
+    assert 0.1 < len(held) / (len(fitted) + len(held)) < 0.25
+    assert not {one.text for one in fitted} & {one.text for one in held}
+    assert {one.label for one in (*fitted, *held)} == {1}
+    assert len({one.complexity for one in fitted}) >= 7
+    assert not any("{" in one.text for one in (*fitted, *held))
+    assert problems(3) == fitted
+
+
+def test_more_steps_are_more_complex_and_bounded() -> None:
+    grades = [graded(steps) for steps in range(1, 14)]
+    assert grades == sorted(grades)
+    assert grades[0] > 0.3
+    assert grades[-1] <= 0.7
+
+
+@pytest.mark.parametrize("line", ["a problem without a count", "3", "three How many?"])
+def test_a_line_without_count_or_problem_is_named(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "xx.txt"
+    path.write_text(f"2 Two and two?\n{line}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"xx\.txt:2"):
+        problems(1, path=path)

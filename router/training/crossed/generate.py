@@ -39,9 +39,10 @@ def is_held(template: str) -> bool:
 def generate(templates: Templates, count: int, seed: int, lent: Sequence[tuple[str, str]] = ()) -> list[Made]:
     """`count` prompts, half of each label. `lent`: (language, text) of problems to be edited, translated, quoted.
 
-    A third is English, the rest even over the other languages.
+    A third is English, the rest even over the other languages that have scenes.
     """
     rng = random.Random(seed)
+    templates = {code: language for code, language in templates.items() if language.scenes}
     codes = sorted(templates)
     made: list[Made] = []
     for number in range(count):
@@ -50,16 +51,17 @@ def generate(templates: Templates, count: int, seed: int, lent: Sequence[tuple[s
     return made
 
 
-def pairs(templates: Templates, seed: int, *, held: bool = False) -> list[Made]:
+def pairs(templates: Templates, seed: int, *, held: bool = False, share: float = 1.0) -> list[Made]:
     """Every ask of the groups once, its slots drawn anew, and as many of the rarer label again as make both equal.
 
-    Even within each language; only the groups held out, or only the others.
+    Even within each language; only the groups held out, or only the others, and of these a `share` drawn whole.
     """
     rng = random.Random(seed)
     made: list[Made] = []
     for code in sorted(templates):
         language = templates[code]
-        asks = [(group, ask) for group in language.groups if group.is_held is held for ask in group.asks]
+        groups = [group for group in language.groups if group.is_held is held and (held or rng.random() < share)]
+        asks = [(group, ask) for group in groups for ask in group.asks]
         chosen = list(asks)
         if not held:
             few = sorted((0, 1), key=lambda label: sum(ask.label == label for _, ask in asks))[0]

@@ -3,7 +3,8 @@
 import random
 import re
 
-_SLOT = re.compile(r"\{([a-z]+?)(\d?)\}")
+_SLOT = re.compile(r"\{(name|city|country|lang|noun|day|pct|odd|n|m|k|b|h|p)(\d?)\}")
+"""Other braces stay: they belong to code and to LaTeX."""
 
 
 def _words(text: str) -> list[str]:
@@ -50,6 +51,4 @@ def _draw(kind: str, digit: str, rng: random.Random, known: dict[str, str], dres
         return str(rng.randrange(*spans[kind]))
     if kind == "odd":
         return str(rng.randrange(91, 9999, 2))
-    if kind == "p":
-        return str(rng.choice(_PRIMES))
-    raise ValueError(f"no such slot: {kind}{digit}")
+    return str(rng.choice(_PRIMES))
