@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from router.ask import Ask
 from router.clip import clip_text
+from router.counting import NAMES, counts
 from router.lexicon import AUX_WORDS, CUES, WH_WORDS
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -62,6 +63,7 @@ FEATURES: Final = (
     *CATEGORIES,
     *(f"{name} at the head" for name in _EDGED),
     *(f"{name} at the tail" for name in _EDGED),
+    *NAMES,
 )
 """Names of the features, in the order of the vector."""
 
@@ -121,6 +123,7 @@ def features(ask: Ask) -> NDArray[np.float32]:
         *(math.log1p(count) for count in whole),
         *(float(head[index]) for index in _EDGED_INDEXES),
         *(float(tail[index]) for index in _EDGED_INDEXES),
+        *counts(text, words, _NUMBER.findall(text)),
     ]
     return np.array(rows, dtype=np.float32)
 
