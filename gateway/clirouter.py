@@ -42,13 +42,12 @@ def refit(log: LogOption, out: OutOption, head: HeadOption = None, encoder: Enco
 def finetune(
     log: LogOption,
     out: OutOption,
-    data: Annotated[Path, typer.Option("--data", help="The rows the shipped router was trained on, to train beside.")],
-    work: Annotated[Path, typer.Option("--work", help="Folder for checkpoints; a run that was stopped goes on.")],
+    work: Annotated[Path, typer.Option("--work", help="Folder for what is made on the way.")],
 ) -> None:
-    """Train the encoder too, with the log beside the data; needs the extra `train`, and an hour."""
+    """Train the encoder too, on 1000 labelled rows or more; needs the extra `train`, and about ten minutes."""
     from router.retrain.commands import finetune_on  # noqa: PLC0415
 
-    _print(lambda: [finetune_on(log, data, work, out)])
+    _print(lambda: [finetune_on(log, work, out)])
 
 
 @router_app.command("eval")

@@ -62,10 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("new", type=Path)
     command.add_argument("--log", type=Path, required=True)
     command.set_defaults(run=_diff)
-    command = commands.add_parser("finetune", help="train the encoder too, with the log beside DATA; needs torch")
+    command = commands.add_parser("finetune", help="train the encoder too, on 1000 labelled rows or more; needs torch")
     command.add_argument("--log", type=Path, required=True)
-    command.add_argument("--data", type=Path, required=True)
-    command.add_argument("--work", type=Path, required=True, help="folder for checkpoints")
+    command.add_argument("--work", type=Path, required=True, help="folder for what is made on the way")
     command.add_argument("--out", type=Path, required=True)
     command.set_defaults(run=_finetune)
     command = commands.add_parser("explain", help="everything that went into one verdict")
@@ -139,7 +138,7 @@ def _diff(options: argparse.Namespace) -> None:
 
 
 def _finetune(options: argparse.Namespace) -> None:
-    _say(finetune_on(options.log, options.data, options.work, options.out))
+    _say(finetune_on(options.log, options.work, options.out))
 
 
 def _say(*lines: dict[str, Any]) -> None:

@@ -67,7 +67,7 @@ class OnnxEncoder:
     sentence = SENTENCE
 
     def __init__(self, model: Path, ids: TextIds, *, cache_size: int = 2048) -> None:
-        self._ids = ids
+        self.ids = ids
         self._session = _open_session(model)
         self._cache: LRU[Vector] = LRU(cache_size)
 
@@ -78,7 +78,7 @@ class OnnxEncoder:
         known = self._cache.get(key)
         if known is not None:
             return known
-        row = np.array([self._ids(text) if ids is None else ids], dtype=np.int64)
+        row = np.array([self.ids(text) if ids is None else ids], dtype=np.int64)
         vector = pool(self._session.run(None, {"input_ids": row})[0][0])
         vector.setflags(write=False)
         self._cache.put(key, vector)

@@ -9,16 +9,19 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from router.classifier import Models
 from router.head import Head
 from router.loading import RouterUnavailable, load_models, read_head
 from router.retrain.log import LogRow, read_log
 from router.retrain.outcomes import LEAST, curves
-from router.retrain.refit import calibrate, check_guard, evaluate, probabilities, refit, write_version
+from router.retrain.refit import Refused, calibrate, check_guard, evaluate, probabilities, refit, write_version
 
+LEAST_FINETUNE: Final = 1_000
+"""Labelled rows below which a refit does as well."""
 _SHOWN: Final = 100
 """Characters of a prompt in a list of differences."""
 
@@ -52,17 +55,21 @@ def refit_on(log: Path, out: Path, *, head: Path | None = None, encoder: Path | 
     return _write(found, out, {**notes, "guard": _guarded(check_guard(models, found))}, began)
 
 
-def finetune_on(log: Path, data: Path, work: Path, out: Path) -> Line:
-    """A whole router (encoder, head, cheap tier), trained on the log beside `data`, in a folder of `out` named by its
-    digest. Raises RouterUnavailable without the extra `train`, Refused when the guard set falls."""
+def finetune_on(log: Path, work: Path, out: Path) -> Line:
+    """A whole router (encoder, head, cheap tier), trained further on the log, in a folder of `out` named by its digest.
+
+    Raises RouterUnavailable without the extra `train`, Refused when the log is too small or the guard set falls.
+    """
     began = time.monotonic()
-    rows = read_log(log)
+    rows = [row for row in read_log(log) if row.label is not None]
+    if len(rows) < LEAST_FINETUNE:
+        raise Refused(f"{LEAST_FINETUNE} labelled rows are needed, the log has {len(rows)}")
     try:
-        from router.training.__main__ import run  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+        further: Any = import_module("router.training.further")
     except ImportError as error:
         raise RouterUnavailable("fine-tuning needs torch: pip install 'thinkgate[train]'") from error
     candidate = work / "candidate"
-    cast("Any", run)(data, candidate, work, log=log)
+    further.run(rows, candidate, work)
     return keep_candidate(candidate, out, {"by": "finetune", "rows": len(rows)}, began)
 
 

@@ -8,7 +8,6 @@ A run that was stopped goes on from its last checkpoint in the work folder.
 import argparse
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,29 +16,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from router.classifier import Classifier, Models
+from router.cheap import Cheap
+from router.classifier import Models
 from router.encoder import OnnxEncoder, TextIds
-from router.head import Head, sigmoid
+from router.head import Head
 from router.lexical import FEATURES
 from router.loading import ASSETS
 from router.retrain.fitting import fit_logistic, fit_platt, logistic
-from router.retrain.log import read_log
 from router.retrain.refit import tabulate
 from router.training import base, cheapfit, data, fit
 from router.training.export import write_onnx
 from router.training.finetune import Trainer
 from router.training.judge import judge
+from router.training.outliers import LOOKED_AT, outliers
+from router.training.served import NO_CHEAP, inputs_of, lessons_of, outputs
 from router.training.texts import write_exemplars, write_guard
 
 BASES = ("multilingual", "minilm")
 Floats = NDArray[np.float64]
 
 
-def run(root: Path, out: Path, work: Path, *, log: Path | None = None, start: str = BASES[0]) -> dict[str, Any]:
-    """Train and write everything to `out`; `log`: labelled requests of one's own, trained on beside `root`."""
+def run(root: Path, out: Path, work: Path, *, start: str = BASES[0]) -> dict[str, Any]:
+    """Train and write everything to `out`; the card."""
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
-    corpus = data.Corpus(root, [data.of_log(row) for row in read_log(log)] if log else ())
+    corpus = data.Corpus(root)
     folder = base.minilm_folder() if start == "minilm" else _multilingual(work / "base", corpus)
     trainer = Trainer(folder, work, corpus)
     trainer.run()
@@ -48,12 +49,13 @@ def run(root: Path, out: Path, work: Path, *, log: Path | None = None, start: st
     (out / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     bert = network.encoder[0].auto_model
     weights = {name: tensor.float().numpy() for name, tensor in bert.state_dict().items()}
-    write_onnx(weights, bert.config.num_hidden_layers, bert.config.num_attention_heads, out / "encoder.onnx")
+    apart = outliers(bert, [trainer.ids(row.ask.text) for row in corpus.epoch(0)[:LOOKED_AT]])
+    write_onnx(weights, bert.config.num_hidden_layers, bert.config.num_attention_heads, out / "encoder.onnx", apart)
     ids = TextIds(out / "tokenizer.json")
     encoder = OnnxEncoder(out / "encoder.onnx", ids, cache_size=1 << 17)
     head = fit_head(trainer, corpus, encoder)
     words = weights["embeddings.word_embeddings.weight"]
-    cheap = fit_cheap(corpus, Models(encoder, head, _NO_CHEAP, ids), words)
+    cheap = fit_cheap(corpus, Models(encoder, head, NO_CHEAP, ids), words)
     cheap.write(out / "cheap.npz")
     write_exemplars(corpus, out / "exemplars.jsonl")
     write_guard(corpus, out / "guard.jsonl")
@@ -77,9 +79,6 @@ def run(root: Path, out: Path, work: Path, *, log: Path | None = None, start: st
     }
     replace(head, card=card).write(out / "head.npz")
     return card
-
-
-_NO_CHEAP: Any = None
 
 
 def fit_head(trainer: Trainer, corpus: data.Corpus, encoder: OnnxEncoder) -> Head:
@@ -119,48 +118,16 @@ def fit_head(trainer: Trainer, corpus: data.Corpus, encoder: OnnxEncoder) -> Hea
     return replace(head, knots=fit.knots_of(fit.sums_of(p, found[:, 1], head.classes), grades))
 
 
-def inputs_of(head: Head, encoder: OnnxEncoder, rows: Sequence[data.Row]) -> Floats:
-    """What the head sees of each row, as served."""
-    classifier = Classifier(Models(encoder, head, _NO_CHEAP, _NO_CHEAP), cache_size=0)
-    return np.stack([classifier.inputs(row.ask, classifier.work(row.ask)) for row in rows]).astype(np.float64)
-
-
-def outputs(head: Head, encoder: OnnxEncoder, rows: Sequence[data.Row]) -> Floats:
-    """(rows, 2): raw logit and residual, as served."""
-    inputs = inputs_of(head, encoder, rows)
-    units = head.units(inputs.astype(np.float32)).astype(np.float64)
-    logits = units @ head.output[:-1] + head.output[-1]
-    residuals = np.concatenate((inputs, units), axis=1) @ head.residual[:-1] + head.residual[-1]
-    return np.stack((logits, residuals), axis=1)
-
-
-def fit_cheap(corpus: data.Corpus, models: Models, words: NDArray[np.float32]) -> Any:
-    """The cheap tier, taught by the encoder on the first and the last epochs' rows and calibrated like the head."""
-    lessons_of = (0, *corpus.epochs()[-data.BRANCHES :])
-    rows = list({(row.ask, row.label): row for epoch in lessons_of for row in corpus.epoch(epoch)}.values())
-    classifier = Classifier(models, cache_size=0)
-
-    def lessons(rows: Sequence[data.Row], taught: Floats) -> list[cheapfit.Lesson]:
-        return [
-            cheapfit.Lesson(
-                models.ids(row.ask.text),
-                models.ids(row.ask.earlier) if row.ask.earlier else [],
-                classifier.work(row.ask).scaled,
-                float(row.label),
-                sigmoid(float(models.head.platt[0] * logit + models.head.platt[1])),
-                float(np.clip(residual, -2.5, 2.5)),
-            )
-            for row, (logit, residual) in zip(rows, taught.tolist(), strict=True)
-        ]
-
+def fit_cheap(corpus: data.Corpus, models: Models, words: NDArray[np.float32]) -> Cheap:
+    """The cheap tier, taught by the encoder on the first and the last epoch's rows and calibrated like the head."""
+    epochs = (0, corpus.epochs()[-1])
+    rows = list({(row.ask, row.label): row for epoch in epochs for row in corpus.epoch(epoch)}.values())
     print(f"the encoder teaches {len(rows)} rows", flush=True)
-    network = cheapfit.fit_cheap(lessons(rows, outputs(models.head, models.encoder, rows)), words)
+    lessons = lessons_of(models, rows, outputs(models.head, models.encoder, rows))
+    network = cheapfit.fit_cheap(cheapfit.begun(words, len(FEATURES)), lessons)
     cheap = cheapfit.served(network, models.head.classes, models.head.knots)
     chosen = [*corpus.calibration, *corpus.hard]
-    logits = np.array(
-        [cheap.forward(one.ids, one.earlier, one.scaled)[0] for one in lessons(chosen, np.zeros((len(chosen), 2)))]
-    )
-    return replace(cheap, platt=np.array(fit_platt(logits, fit.labels_of(chosen)), dtype=np.float32))
+    return cheapfit.calibrated(cheap, lessons_of(models, chosen, np.zeros((len(chosen), 2))))
 
 
 def _fit_lexical(trainer: Trainer, corpus: data.Corpus) -> NDArray[np.float32]:
@@ -172,8 +139,9 @@ def _fit_lexical(trainer: Trainer, corpus: data.Corpus) -> NDArray[np.float32]:
 def _multilingual(folder: Path, corpus: data.Corpus) -> Path:
     if (folder / "modules.json").exists():
         return folder
-    rows = (*corpus.handwritten, *corpus.augmented, *corpus.plain, *corpus.epoch(0), *corpus.epoch(1))
-    return base.multilingual_folder(folder, [row.ask.text for row in rows])
+    rows = (*corpus.handwritten, *corpus.augmented, *corpus.plain, *corpus.epoch(0), *corpus.epoch(data.LAST + 1))
+    base.multilingual_folder(folder, [row.ask.text for row in rows])
+    return folder
 
 
 def _sum(path: Path) -> str:

@@ -6,13 +6,14 @@ many languages that the training rows never show. Seeded, one thread, about two 
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from router.cheap import EDGE, SPAN, Cheap
+from router.retrain.fitting import fit_platt
 from router.training.data import SEED
 
 WIDTH = 48
@@ -39,9 +40,9 @@ class Lesson:
 
 
 class CheapNetwork(torch.nn.Module):
-    def __init__(self, words: Floats, features: int) -> None:
+    def __init__(self, table: Floats, features: int) -> None:
         super().__init__()
-        self.table = torch.nn.Embedding.from_pretrained(torch.from_numpy(_strongest(words)), freeze=False)
+        self.table = torch.nn.Embedding.from_pretrained(torch.from_numpy(table), freeze=False)
         self.conv = torch.nn.Linear(SPAN * WIDTH, FILTERS)
         self.drop = torch.nn.Dropout(0.25)
         self.hidden = torch.nn.Linear(3 * FILTERS + 2 * WIDTH + features, UNITS)
@@ -65,16 +66,38 @@ class CheapNetwork(torch.nn.Module):
         return self.output(torch.relu(self.hidden(self.drop(inputs))))
 
 
-def fit_cheap(lessons: Sequence[Lesson], words: Floats) -> CheapNetwork:
+def begun(words: Floats, features: int) -> CheapNetwork:
+    """A new network over the encoder's word embeddings."""
+    torch.manual_seed(SEED)
+    return CheapNetwork(_strongest(words), features)
+
+
+def resumed(cheap: Cheap, features: int) -> CheapNetwork:
+    """The network that a served tier was made from."""
+    network = CheapNetwork(cheap.table * cheap.table_scale, features)
+    layers = (
+        (network.conv, cheap.filters, cheap.filter_bias),
+        (network.hidden, cheap.hidden, cheap.hidden_bias),
+        (network.output, cheap.output, cheap.output_bias),
+    )
+    with torch.no_grad():
+        for layer, weight, bias in layers:
+            layer.weight.copy_(torch.from_numpy(weight).T)
+            layer.bias.copy_(torch.from_numpy(bias))
+    return network
+
+
+def fit_cheap(
+    network: CheapNetwork, lessons: Sequence[Lesson], *, epochs: int = EPOCHS, rate: float = RATE
+) -> CheapNetwork:
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
-    network = CheapNetwork(words, len(lessons[0].scaled))
-    optimiser = torch.optim.AdamW(network.parameters(), RATE, weight_decay=0.02)
-    steps = EPOCHS * -(-len(lessons) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps + EPOCHS)
+    optimiser = torch.optim.AdamW(network.parameters(), rate, weight_decay=0.02)
+    steps = epochs * -(-len(lessons) // BATCH)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps + epochs)
     rng = random.Random(SEED)
     network.train()
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         order = list(range(len(lessons)))
         rng.shuffle(order)
         running = 0.7
@@ -116,6 +139,13 @@ def served(network: CheapNetwork, classes: Floats, knots: Floats) -> Cheap:
         classes=classes,
         knots=knots,
     )
+
+
+def calibrated(cheap: Cheap, lessons: Sequence[Lesson]) -> Cheap:
+    """The tier with Platt's two numbers from these lessons' labels."""
+    logits = np.array([cheap.forward(one.ids, one.earlier, one.scaled)[0] for one in lessons], dtype=np.float64)
+    platt = fit_platt(logits, np.array([one.label for one in lessons]))
+    return replace(cheap, platt=np.array(platt, dtype=np.float32))
 
 
 def _strongest(words: Floats) -> Floats:

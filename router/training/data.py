@@ -16,21 +16,25 @@ from typing import Any
 
 from router.ask import Ask, read_ask
 from router.retrain.log import LogRow
-from router.training.crossed import Made, generate, pairs, read_templates
+from router.training.crossed import Made, generate, pairs, problems, read_templates
 
 SEED = 20
 RUN = 8
 GRADED = ("gsm8k", "cmath_zh", "reasoning_gym")
 """Public sources whose rows carry a grade of their own: steps, or the setting of a generator."""
+STEPPED = ("gsm8k", "cmath_zh")
+"""Those whose grade is a count of steps."""
 AUGMENTED, PLAIN, CROSSED = 2600, 2600, 5000
 """Rows of an epoch beside the handwritten ones."""
 RESTING = (700, 700, 1600)
 """The same in the last epoch, where the rate falls to nothing."""
 LAST = 2
 """The short epoch; the ones after it are wide."""
-WIDENED = (700, 1000, 2200)
-"""The same in a wide epoch: all handwritten groups, and of the English handwritten rows every other one."""
-BRANCHES, ROUNDS = 2, 2
+WIDENED = (800, 2400, 2000)
+"""The same in a wide epoch, beside groups, the problems with counted steps and the graded rows."""
+SHARE = 0.5
+"""Of the groups, drawn for each wide epoch."""
+BRANCHES, ROUNDS = 2, 3
 """After the short epoch: so many runs side by side, a wide epoch each, whose mean the next round begins from."""
 HELD_CROSSED = 9000
 """Prompts generated for the figures; only those from held-out templates are used, about an eighth."""
@@ -49,9 +53,7 @@ class Row:
 class Corpus:
     """All rows under one root, split."""
 
-    def __init__(self, root: Path, own: Sequence[Row] = ()) -> None:
-        """`own`: rows of the operator's log, in every epoch."""
-        self.own = list(own)
+    def __init__(self, root: Path) -> None:
         rng = random.Random(SEED)
         self.handwritten: list[Row] = []
         self.held: list[Row] = []
@@ -83,36 +85,43 @@ class Corpus:
         augmented, plain, count = WIDENED if is_wide else RESTING if number == LAST else (AUGMENTED, PLAIN, CROSSED)
         crossed = generate(self.templates, count, SEED * 1000 + number, self.lent)
         rows = [
-            *(
-                row
-                for turn, row in enumerate(self.handwritten)
-                if not is_wide or row.lang != "en" or turn % 2 == number % 2
-            ),
-            *self.own,
+            *self.handwritten,
             *_sample(self.augmented, augmented // 2, rng),
-            *_sample(self.plain, plain // 2, rng),
-            *(_of_made(made) for made in crossed if not made.is_held),
+            *_sample(self.fitted, plain // 2, rng),
+            *(of_made(made) for made in crossed if not made.is_held),
         ]
         if is_wide:
-            rows += [_of_made(made) for made in pairs(self.templates, SEED * 1000 + number)]
+            rows += [of_made(made) for made in pairs(self.templates, SEED * 1000 + number, share=SHARE)]
+            rows += [of_made(made) for made in problems(SEED * 1000 + number)]
+            rows += rng.sample(self.stepped, len(self.stepped) // 2)
         rng.shuffle(rows)
         return rows
+
+    @cached_property
+    def fitted(self) -> list[Row]:
+        """The public rows but for those whose grades are held out."""
+        return [row for row in self.plain if row.source not in GRADED or not is_grade_held(row)]
 
     @cached_property
     def graded(self) -> list[Row]:
         """Rows with grades, to fit the residual difficulty on: handwritten, and two in three of the public ones."""
         public = [row for row in self.plain if row.source in GRADED and not is_grade_held(row)]
-        return [*self.handwritten, *public]
+        return [*self.handwritten, *public, *(of_made(made) for made in problems(SEED))]
+
+    @cached_property
+    def stepped(self) -> list[Row]:
+        """Rows of the public sources whose grade is a count of steps, but for those held out of grading."""
+        return [row for row in self.plain if row.source in STEPPED and not is_grade_held(row)]
 
     @cached_property
     def held_crossed(self) -> list[Row]:
         made = generate(self.templates, HELD_CROSSED, SEED + 1, self.lent)
-        return [_of_made(one) for one in made if one.is_held and one.kind != "any"]
+        return [of_made(one) for one in made if one.is_held and one.kind != "any"]
 
     @cached_property
     def held_pairs(self) -> list[Row]:
         """The groups held out, each ask once: what no epoch and no calibration sees."""
-        return [_of_made(made) for made in pairs(self.templates, SEED + 2, held=True)]
+        return [of_made(made) for made in pairs(self.templates, SEED + 2, held=True)]
 
     @cached_property
     def lent(self) -> Sequence[tuple[str, str]]:
@@ -145,10 +154,11 @@ def of_log(row: LogRow) -> Row:
     return Row(row.ask, row.label, 0.6 if row.label else 0.15, "own", "?")
 
 
-def _of_made(made: Made) -> Row:
+def of_made(made: Made) -> Row:
     turns = [*made.history, made.text]
     ask = read_ask([{"role": "user", "content": turn} for turn in turns])
-    return Row(ask, made.label, made.complexity, "crossed", made.lang, made.kind)
+    source = made.kind if made.kind == "steps" else "crossed"
+    return Row(ask, made.label, made.complexity, source, made.lang, made.kind)
 
 
 def _sample(rows: Sequence[Row], per_label: int, rng: random.Random) -> list[Row]:

@@ -5,7 +5,7 @@ int8 a column, activations are quantised while running. One row at a time and no
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +21,42 @@ Floats = NDArray[np.float32]
 CONTRIB = "com.microsoft"
 OPSET = 17
 EPSILON = 1e-12
-BLOCK = 128
-BLOCKED = (0, 4, 5)
-"""Layers whose second dense layer is quantised by blocks; in the others one scale does."""
 
 
-def write_onnx(weights: Mapping[str, Floats], layers: int, heads: int, out: Path) -> None:
-    """`weights` by transformers' names. The graph takes `input_ids` (1, n) and gives `states` (1, n, width)."""
+def write_onnx(
+    weights: Mapping[str, Floats], layers: int, heads: int, out: Path, apart: Sequence[Sequence[int]] = ()
+) -> None:
+    """`weights` by transformers' names. The graph takes `input_ids` (1, n) and gives `states` (1, n, width).
+
+    `apart`: for each layer the columns of its inner states that stay float32, as `outliers` finds them.
+    """
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / "float.onnx"
-        onnx.save(_Writer(weights).model(layers, heads), str(plain))
+        onnx.save(_Writer(weights, apart or [()] * layers).model(layers, heads), str(plain))
         quantize_dynamic(
             str(plain),
             str(out),
             per_channel=True,
             weight_type=QuantType.QInt8,
             op_types_to_quantize=["MatMul", "Attention"],
+            nodes_to_exclude=[f"{_stem(layer)}.{part}.node" for layer in range(layers) for part in _FLOAT],
             extra_options={"DefaultTensorType": TensorProto.FLOAT},
         )
+
+
+_FLOAT = ("large", "large_product")
+
+
+def _stem(layer: int) -> str:
+    return f"encoder.layer.{layer}"
 
 
 class _Writer:
     """Collects nodes and constants; each step returns the name of what it computes."""
 
-    def __init__(self, weights: Mapping[str, Floats]) -> None:
+    def __init__(self, weights: Mapping[str, Floats], apart: Sequence[Sequence[int]]) -> None:
         self._weights = weights
+        self._apart = apart
         self._nodes: list[onnx.NodeProto] = []
         self._stored: list[onnx.TensorProto] = []
 
@@ -87,7 +98,7 @@ class _Writer:
         return self._node("LayerNormalization", ["summed", *norm], "start", axis=-1, epsilon=EPSILON)
 
     def _layer(self, layer: int, state: str, heads: int) -> str:
-        stem = f"encoder.layer.{layer}"
+        stem = _stem(layer)
         self_, three = f"{stem}.attention.self", ("query", "key", "value")
         matrices = [self._weights[f"{self_}.{name}.weight"].T for name in three]
         biases = [self._weights[f"{self_}.{name}.bias"] for name in three]
@@ -96,38 +107,27 @@ class _Writer:
         attended = self._node("Attention", [state, qkv, bias], f"{stem}.heads", domain=CONTRIB, num_heads=heads)
         output = f"{stem}.attention.output"
         state = self._norm_with(output, self._product(output, attended), state)
-        inner = self._constant(f"{stem}.inner", self._weights[f"{stem}.intermediate.dense.weight"].T)
-        inner_bias = self._constant(f"{stem}.inner_bias", self._weights[f"{stem}.intermediate.dense.bias"])
-        widened = self._node("MatMul", [state, inner], f"{stem}.widened")
-        active = self._node("BiasGelu", [widened, inner_bias], f"{stem}.active", domain=CONTRIB)
-        output = f"{stem}.output"
-        if layer in BLOCKED:
-            return self._norm_with(output, self._blocked(output, active), state)
-        return self._norm_with(output, self._product(output, active), state)
+        inner = self._weights[f"{stem}.intermediate.dense.weight"].T
+        inner_bias = self._weights[f"{stem}.intermediate.dense.bias"]
+        outer = self._weights[f"{stem}.output.dense.weight"].T
+        large = list(self._apart[layer])
+        small = [column for column in range(len(inner_bias)) if column not in set(large)]
+        found = self._dense(f"{stem}.small", state, inner[:, small], inner_bias[small], outer[small])
+        if large:
+            beside = self._dense(f"{stem}.large", state, inner[:, large], inner_bias[large], outer[large])
+            found = self._node("Add", [found, beside], f"{stem}.both")
+        return self._norm_with(f"{stem}.output", found, state)
 
     def _product(self, prefix: str, source: str) -> str:
         matrix = self._constant(f"{prefix}.matrix", self._weights[f"{prefix}.dense.weight"].T)
         return self._node("MatMul", [source, matrix], f"{prefix}.product")
 
-    def _blocked(self, prefix: str, source: str) -> str:
-        """A dense layer whose weights and inputs are int8 by blocks of a few columns, each with a scale of its own.
-
-        What comes out of a GELU has single columns a hundred times the rest. With one scale for all, this one product
-        made nine tenths of the whole file's error: cosine .976 to the float32 model, and .998 where all six are
-        blocked, at 0.15 ms a layer for a short prompt.
-        """
-        matrix = self._weights[f"{prefix}.dense.weight"]
-        rows, columns = matrix.shape
-        blocks = matrix.reshape(rows, columns // BLOCK, BLOCK)
-        steps = np.maximum(np.abs(blocks).max(axis=2, keepdims=True), 1e-8) / 127
-        stored = (np.round(blocks / steps) + 128).astype(np.uint8)
-        inputs = [
-            source,
-            self._constant(f"{prefix}.blocks", stored),
-            self._constant(f"{prefix}.steps", steps.reshape(rows, -1).astype(np.float32)),
-        ]
-        sizes = {"K": columns, "N": rows, "bits": 8, "block_size": BLOCK, "accuracy_level": 4}
-        return self._node("MatMulNBits", inputs, f"{prefix}.product", domain=CONTRIB, **sizes)
+    def _dense(self, prefix: str, source: str, inner: Floats, bias: Floats, outer: Floats) -> str:
+        """Both dense layers of a block over some columns of its inner states; columns alike in size go together."""
+        widened = self._node("MatMul", [source, self._constant(f"{prefix}_inner", inner)], prefix)
+        biased = [widened, self._constant(f"{prefix}_bias", bias)]
+        active = self._node("BiasGelu", biased, f"{prefix}_active", domain=CONTRIB)
+        return self._node("MatMul", [active, self._constant(f"{prefix}_outer", outer)], f"{prefix}_product")
 
     def _norm_with(self, prefix: str, product: str, residual: str) -> str:
         """Bias, residual and layer norm over a dense layer's product."""

@@ -13,6 +13,7 @@ KNOTS = 16
 RIDGE = 10_000.0
 LIGHT_RIDGE = 500.0
 """For the lexical features: counts of numbers and clauses say more of steps than any direction of an encoding."""
+FOLLOW_RIDGE = 100.0
 LEAST_GRADED = 40
 GRADE_WEIGHTS = {"gsm8k": 6.0, "cmath_zh": 8.0}
 """Counted steps are a finer grade than an author's four levels, and there are fewer of them."""
@@ -64,6 +65,17 @@ def fit_residual(
     reasoning = counted & np.array([row.label == 1 for row in rows])
     found[-1] = -float((features[reasoning] @ found[:-1]).mean())
     return found.astype(np.float32)
+
+
+def follow(features: Floats, wanted: Floats, begun: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Weights near `begun`, and a constant, that give what is wanted: ridge regression."""
+    mean, spread = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)
+    scaled = (features - mean) / spread
+    left = wanted - features @ begun[:-1].astype(np.float64)
+    gram = scaled.T @ scaled + np.eye(scaled.shape[1]) * FOLLOW_RIDGE
+    moved = np.linalg.solve(gram, scaled.T @ (left - left.mean())) / spread
+    weights = begun[:-1] + moved
+    return np.append(weights, wanted.mean() - mean @ weights).astype(np.float32)
 
 
 def knots_of(sums: Floats, grades: Floats) -> NDArray[np.float32]:

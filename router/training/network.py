@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from router.encoder import SENTENCE, TAIL_TOKENS
+from router.head import Head
 
 UNITS = 64
 EMBEDDING_GAIN = 4.0
@@ -70,10 +71,23 @@ class Network(torch.nn.Module):
         mean, last = (torch.nn.functional.normalize(vector, dim=1) for vector in pooled)
         return mean, last
 
-    def folded(self) -> dict[str, Floats]:
-        """hidden, hidden_bias, output and residual, as `router.head` multiplies them."""
+    def take(self, head: Head) -> None:
+        """Begin from a served head: the inverse of `folded`. Of its residual only the part over the units is taken."""
+        with torch.no_grad():
+            self.hidden.weight.copy_(torch.from_numpy(head.hidden).T / self._gain())
+            self.hidden.bias.copy_(torch.from_numpy(head.hidden_bias))
+            rows = np.stack((head.output, head.residual[self.hidden.in_features :]))
+            self.output.weight.copy_(torch.from_numpy(rows[:, :-1]))
+            self.output.bias.copy_(torch.from_numpy(rows[:, -1]))
+
+    def _gain(self) -> torch.Tensor:
         gain = torch.full((self.hidden.in_features,), EMBEDDING_GAIN)
         gain[3 * SENTENCE :] = LEXICAL_GAIN
+        return gain
+
+    def folded(self) -> dict[str, Floats]:
+        """hidden, hidden_bias, output and residual, as `router.head` multiplies them."""
+        gain = self._gain()
         with torch.no_grad():
             rows = torch.cat((self.output.weight, self.output.bias[:, None]), dim=1).numpy().copy()
             return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from gateway.routing import Routing
 from router import Ask, Tier, loading
 from router.encoder import OnnxEncoder, TextIds
 from router.loading import ASSETS, read_head
+from router.retrain.log import LogRow
 
 GUARD = ASSETS / "guard.jsonl"
 
@@ -120,21 +121,35 @@ def test_outcomes_stand_beside_length_and_chance(tmp_path: Path, command: str) -
     assert ours > curves["random"]
 
 
+FURTHER = "router.training.further"
+
+
+def many_lines(path: Path) -> Path:
+    return write(path, [row for row in guard_lines() for _ in range(4)])
+
+
 def test_finetune_without_torch_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "router.training.__main__", None)
-    result = run("router", "finetune", "--log", GUARD, "--data", tmp_path, "--work", tmp_path, "--out", tmp_path)
+    monkeypatch.setitem(sys.modules, FURTHER, None)
+    log = many_lines(tmp_path / "log.jsonl")
+    result = run("router", "finetune", "--log", log, "--work", tmp_path, "--out", tmp_path)
     assert result.exit_code == 1
     assert result.stderr.strip() == "fine-tuning needs torch: pip install 'thinkgate[train]'"
 
 
+def test_finetune_wants_a_thousand_labels(tmp_path: Path) -> None:
+    result = run("router", "finetune", "--log", GUARD, "--work", tmp_path, "--out", tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr.strip() == "1000 labelled rows are needed, the log has 320"
+
+
 class Training:
-    """Stands for `router.training.__main__`, which needs torch: makes a router of the shipped files."""
+    """Stands for `router.training.further`, which needs torch: makes a router of the shipped files."""
 
     def __init__(self, head: Path) -> None:
         self.head = head
 
-    def run(self, data: Path, out: Path, work: Path, *, log: Path) -> None:
-        assert log == GUARD
+    def run(self, log: Sequence[LogRow], out: Path, work: Path) -> None:
+        assert all(row.label is not None for row in log)
         out.mkdir(parents=True)
         for name in ("encoder.onnx", "tokenizer.json", "cheap.npz"):
             shutil.copy(ASSETS / name, out / name)
@@ -142,9 +157,9 @@ class Training:
 
 
 def test_finetune_keeps_what_holds_the_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "router.training.__main__", Training(ASSETS / "head.npz"))
-    work, out = tmp_path / "work", tmp_path / "out"
-    [made] = told(run("router", "finetune", "--log", GUARD, "--data", tmp_path, "--work", work, "--out", out))
+    monkeypatch.setitem(sys.modules, FURTHER, Training(ASSETS / "head.npz"))
+    log, work, out = many_lines(tmp_path / "log.jsonl"), tmp_path / "work", tmp_path / "out"
+    [made] = told(run("router", "finetune", "--log", log, "--work", work, "--out", out))
     assert Path(made["folder"]).parent == out
     assert sorted(path.name for path in Path(made["folder"]).iterdir()) == [
         "cheap.npz",
@@ -164,9 +179,9 @@ def test_finetune_refuses_what_loses_the_guard(tmp_path: Path, monkeypatch: pyte
     worse = read_head(ASSETS / "head.npz")
     worse.output[:] = -worse.output
     worse.write(tmp_path / "worse.npz")
-    monkeypatch.setitem(sys.modules, "router.training.__main__", Training(tmp_path / "worse.npz"))
-    work, out = tmp_path / "work", tmp_path / "out"
-    result = run("router", "finetune", "--log", GUARD, "--data", tmp_path, "--work", work, "--out", out)
+    monkeypatch.setitem(sys.modules, FURTHER, Training(tmp_path / "worse.npz"))
+    log, work, out = many_lines(tmp_path / "log.jsonl"), tmp_path / "work", tmp_path / "out"
+    result = run("router", "finetune", "--log", log, "--work", work, "--out", out)
     assert result.exit_code == 1
     assert "guard set falls" in result.stderr
     assert not out.exists()
