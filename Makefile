@@ -9,7 +9,7 @@ JOBS ?= 3
 NODE := tests/clients/node deploy/examples/clients/node
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help venv serve test chaos test-engines check bench peers format docs train clean
+.PHONY: help venv serve test chaos test-engines check bench peers format docs train train-extra clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -30,6 +30,11 @@ $(VENV)/.served: $(VENV)/.made pyproject.toml constraints.txt
 $(VENV)/.developed: $(VENV)/.served
 	@echo "installing what tests and checks need …"
 	@$(PIP) -c constraints.txt -e '.[embedded,dev]'
+	@touch $@
+
+$(VENV)/.trainable: $(VENV)/.developed
+	@echo "installing torch and what else training needs …"
+	@$(PIP) -c constraints.txt -e '.[train]'
 	@touch $@
 
 venv: $(VENV)/.developed  ## Make .venv with everything for development
@@ -86,8 +91,9 @@ peers: $(VENV)/.developed  ## Install other gateways (outside the checkout, once
 	@$(BIN)/python -m benchmarks.peers.install
 	@$(BIN)/python -m benchmarks.peers
 
-train: $(VENV)/.made  ## Train the router anew: make train DATA=… (about an hour of one core; goes on where it was stopped)
-	@$(PIP) -c constraints.txt -e '.[train]'
+train-extra: $(VENV)/.trainable  ## Install torch and what else training needs, and the tests of it
+
+train: $(VENV)/.trainable  ## Train the router anew: make train DATA=… (about three hours of one core; goes on where it was stopped)
 	@$(BIN)/python -m router.training --data $(DATA) --work $(WORK) --out router/assets
 
 clean:  ## Remove .venv and caches

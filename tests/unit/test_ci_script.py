@@ -69,7 +69,7 @@ def test_with_all_programs_it_tests(folder: Path) -> None:
     for program in PROGRAMS:
         machine.install(program)
     told = machine.run()
-    assert (told.returncode, told.stdout, told.stderr) == (0, "make test\n", "")
+    assert (told.returncode, told.stdout, told.stderr) == (0, "make train-extra\nmake test\n", "")
 
 
 @pytest.mark.parametrize("user", [0, 1000])
@@ -86,6 +86,17 @@ def test_without_one_it_fails_and_names_it(folder: Path, user: int) -> None:
     assert allowed.returncode == 0
     assert "without jq: the tests that need it will skip" in allowed.stdout
     assert "make test\n" in allowed.stdout
+
+
+def test_torch_is_installed_unless_named(folder: Path) -> None:
+    machine = Machine(folder)
+    for program in PROGRAMS:
+        machine.install(program)
+    told = machine.run(THINKGATE_CI_WITHOUT="torch")
+    assert told.returncode == 0
+    assert told.stdout.splitlines() == ["without torch: the tests that need it will skip, and say so", "make test"]
+    machine.install("make", "exit 3")
+    assert machine.run().returncode != 0
 
 
 @pytest.mark.parametrize("before", ["", "#!/bin/sh\nexit 0 # the owner's\n"], ids=["none", "the owner's"])
