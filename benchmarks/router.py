@@ -168,8 +168,11 @@ def quality(root: Path) -> None:
     ]
     print(f"\nmean accuracy over the {len(means)} ood sources: {np.mean(means):.3f}")
     hard = sets["hard_open (calibrated on)"]
-    print("hard_open, five folds of calibration:", json.dumps(five_folds(kept["hard_open (calibrated on)"], hard)))
-    categories(root / "hard" / "hard_open.jsonl", kept["hard_open (calibrated on)"])
+    served = kept["hard_open (calibrated on)"]
+    folded = five_folds(served, hard)
+    print("hard_open, five folds of calibration:", json.dumps(figures_of(folded, hard)))
+    for name, p in (("as served", served), ("five folds", folded)):
+        print(f"hard_open by category, {name}:", categories(root / "hard" / "hard_open.jsonl", p))
     for source in ("gsm8k", "cmath_zh"):
         graded(root / "train" / f"{source}.jsonl", classifier)
 
@@ -183,28 +186,33 @@ def cell(p: Any, labels: Any) -> str:
     return f"{found['accuracy']:.3f} / {found.get('auroc', float('nan')):.3f} / {found['ece']:.3f}"
 
 
-def five_folds(p: Any, rows: Sequence[LogRow]) -> dict[str, float]:
+def five_folds(p: Any, rows: Sequence[LogRow]) -> Any:
+    """p of each fifth, calibrated on the other four."""
     labels = np.array([row.label for row in rows], dtype=np.float64)
     clipped = np.clip(p, 1e-6, 1 - 1e-6)
     logits, part, found = np.log(clipped / (1 - clipped)), folds(len(rows)), np.zeros(len(rows))
     for fold in range(5):
         slope, offset = fit_platt(logits[part != fold], labels[part != fold])
         found[part == fold] = logistic(slope * logits[part == fold] + offset)
-    whole = labels.astype(np.int64)
+    return found
+
+
+def figures_of(p: Any, rows: Sequence[LogRow]) -> dict[str, float]:
+    labels = np.array([row.label for row in rows])
     return {
-        "accuracy": round(float(((found >= 0.5) == whole).mean()), 3),
-        "auroc": round(auroc(found, whole), 3),
-        "ece": round(calibration_error(found, whole), 3),
-        "wasted_at_5_percent_missed": round(wasted_at(found, whole, 0.05), 3),
+        "accuracy": round(float(((p >= 0.5) == labels).mean()), 3),
+        "auroc": round(auroc(p, labels), 3),
+        "ece": round(calibration_error(p, labels), 3),
+        "wasted_at_5_percent_missed": round(wasted_at(p, labels, 0.05), 3),
     }
 
 
-def categories(path: Path, p: Any) -> None:
+def categories(path: Path, p: Any) -> str:
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     groups: dict[str, list[bool]] = {}
     for record, value in zip(records, p.tolist(), strict=True):
         groups.setdefault(record["sub"], []).append((value >= 0.5) == (record["label"] == 1))
-    print("hard_open by category:", ", ".join(f"{name} {np.mean(right):.2f}" for name, right in sorted(groups.items())))
+    return ", ".join(f"{name} {np.mean(right):.2f}" for name, right in sorted(groups.items()))
 
 
 def graded(path: Path, classifier: Classifier) -> None:
