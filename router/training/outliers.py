@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch.utils.hooks import RemovableHandle
 from transformers import BertModel
 
 APART = 16
@@ -20,7 +21,7 @@ def outliers(bert: BertModel, rows: Sequence[list[int]]) -> list[list[int]]:
     """For each layer the `APART` columns with the largest inner states over the token ids of some texts, rising."""
     largest = [torch.zeros(bert.config.intermediate_size) for _ in bert.encoder.layer]
 
-    def watch(layer: int) -> object:
+    def watch(layer: int) -> RemovableHandle:
         def note(_module: torch.nn.Module, _inputs: object, output: torch.Tensor) -> None:
             largest[layer] = torch.maximum(largest[layer], output.detach().float().abs().amax(dim=(0, 1)))
 
@@ -31,5 +32,5 @@ def outliers(bert: BertModel, rows: Sequence[list[int]]) -> list[list[int]]:
         for row in rows:
             bert(input_ids=torch.tensor([row]))
     for hook in watching:
-        hook.remove()  # type: ignore[attr-defined]
+        hook.remove()
     return [sorted(np.argsort(-column.numpy(), kind="stable")[:APART].tolist()) for column in largest]

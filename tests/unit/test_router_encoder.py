@@ -1,7 +1,6 @@
 """Loading and encoding with the real files: what is verified, what is remembered, what is said when one is missing."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,36 +114,20 @@ def test_an_encoder_of_ones_own_must_be_there(tmp_path: Path) -> None:
 def test_both_backends_agree(tmp_path: Path) -> None:
     """A small model of random weights, written by the exporter: the int8 file against sentence-transformers."""
     pytest.importorskip("sentence_transformers", reason="needs the extra `train`")
-    torch = pytest.importorskip("torch", reason="needs the extra `train`")
+    pytest.importorskip("torch", reason="needs the extra `train`")
     pytest.importorskip("onnx", reason="needs the extra `train`")
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer import modules as parts
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from tokenizers import Tokenizer
 
+    from router.training.base import write_folder
     from router.training.export import write_onnx
+    from tests.bert import HEADS, small_bert
 
-    torch.manual_seed(1)
-    ids = TextIds(loading.ASSETS / "tokenizer.json")
-    shutil.copy(loading.ASSETS / "tokenizer.json", tmp_path / "tokenizer.json")
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_file=str(tmp_path / "tokenizer.json"), pad_token="<pad>", model_max_length=128
-    )
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=SENTENCE,
-        num_hidden_layers=2,
-        num_attention_heads=12,
-        intermediate_size=512,
-        pad_token_id=1,
-    )
-    model = BertModel(config, add_pooling_layer=False).eval()
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    SentenceTransformer(
-        modules=[parts.Transformer(str(tmp_path)), parts.Pooling(SENTENCE, pooling_mode="mean")], device="cpu"
-    ).save(str(tmp_path))
+    path = loading.ASSETS / "tokenizer.json"
+    ids, tokenizer = TextIds(path), Tokenizer.from_file(str(path))
+    model = small_bert(tokenizer.get_vocab_size())
+    write_folder(model, tokenizer, tmp_path)
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    write_onnx(weights, 2, 12, tmp_path / "encoder.onnx")
+    write_onnx(weights, 2, HEADS, tmp_path / "encoder.onnx")
     served, reference = OnnxEncoder(tmp_path / "encoder.onnx", ids), SentenceEncoder(tmp_path)
     assert reference.sentence == SENTENCE
     for text in ("Prove it.", "Сколько будет 17 умножить на 23?", "what time is it in Lyon"):

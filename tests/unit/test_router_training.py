@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from router.classifier import Classifier
-from router.encoder import SENTENCE, OnnxEncoder, TextIds
+from router.encoder import OnnxEncoder, TextIds
 from router.lexical import FEATURES
 from router.loading import ASSETS, load_models
 from router.retrain.log import read_log
@@ -31,6 +31,7 @@ from router.training.export import write_onnx
 from router.training.network import Network
 from router.training.outliers import outliers
 from router.training.thaw import thaw
+from tests.bert import HEADS, small_bert
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,16 +50,7 @@ def ids() -> TextIds:
 def bert() -> BertModel:
     """Two layers of random weights, with three inner columns of the second far larger than the rest, and of no weight:
     all that they can do is to spoil a common scale."""
-    torch.manual_seed(3)
-    config = BertConfig(
-        vocab_size=Tokenizer.from_file(str(ASSETS / "tokenizer.json")).get_vocab_size(),
-        hidden_size=SENTENCE,
-        num_hidden_layers=2,
-        num_attention_heads=12,
-        intermediate_size=512,
-        pad_token_id=1,
-    )
-    model = BertModel(config, add_pooling_layer=False).eval()
+    model = small_bert(Tokenizer.from_file(str(ASSETS / "tokenizer.json")).get_vocab_size())
     with torch.no_grad():
         layer = model.encoder.layer[1]
         layer.intermediate.dense.weight *= 4
@@ -95,7 +87,7 @@ def test_columns_kept_apart_make_the_int8_file_exact(bert: BertModel, ids: TextI
 
     def worst(apart: list[list[int]]) -> float:
         path = tmp_path / f"{bool(apart)}.onnx"
-        write_onnx(weights_of(bert), 2, 12, path, apart)
+        write_onnx(weights_of(bert), 2, HEADS, path, apart)
         encoder: Any = OnnxEncoder(path, ids)
         served = [encoder._session.run(None, {"input_ids": np.array([row])})[0][0] for row in rows]
         return min(likeness(states(bert, row), found) for row, found in zip(rows, served, strict=True))
@@ -105,9 +97,9 @@ def test_columns_kept_apart_make_the_int8_file_exact(bert: BertModel, ids: TextI
 
 def test_what_is_thawed_is_what_was_exported(bert: BertModel, ids: TextIds, tmp_path: Path) -> None:
     rows = [ids(text) for text in TEXTS]
-    write_onnx(weights_of(bert), 2, 12, tmp_path / "encoder.onnx", outliers(bert, rows))
+    write_onnx(weights_of(bert), 2, HEADS, tmp_path / "encoder.onnx", outliers(bert, rows))
     weights, heads = thaw(tmp_path / "encoder.onnx")
-    assert heads == 12
+    assert heads == HEADS
     config = BertConfig(**{**bert.config.to_dict(), "max_position_embeddings": 72})
     again = BertModel(config, add_pooling_layer=False).eval()
     again.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
